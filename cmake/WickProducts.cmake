@@ -1,0 +1,68 @@
+# WickProducts -- what the folders are put together into, and where a wheel carries it
+#
+#   libwick.so       core .. load                     wick/lib       C programs
+#   wick             core .. load + cli               bin            the command
+#   _wick.abi3.so    core .. load + torch + python    wick           Python
+#   wick_ops.so      ops/, built by the command       wick           the operators that come with Wick
+#
+# None links anything but libc, libm, libdl and the threads.
+
+if(SKBUILD)
+    set(WICK_PACKAGE_DIR ${SKBUILD_PLATLIB_DIR}/wick)
+    set(WICK_SCRIPTS_DIR ${SKBUILD_SCRIPTS_DIR})
+else()
+    set(WICK_PACKAGE_DIR lib/wick)
+    set(WICK_SCRIPTS_DIR bin)
+endif()
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/wick DESTINATION ${WICK_PACKAGE_DIR}/include FILES_MATCHING PATTERN "*.h")
+
+# Undefined symbols are found now and not at the user's first call.
+set(WICK_LINK_CHECKED)
+if(NOT WICK_SANITIZE)
+    set(WICK_LINK_CHECKED -Wl,-z,defs)
+endif()
+
+if(TARGET wick_core)
+    add_library(libwick SHARED)
+    set_target_properties(libwick PROPERTIES OUTPUT_NAME wick LINKER_LANGUAGE C)
+    wick_link_folders(libwick load)
+    target_link_options(libwick PRIVATE ${WICK_LINK_CHECKED})
+    install(TARGETS libwick LIBRARY DESTINATION ${WICK_PACKAGE_DIR}/lib)
+endif()
+
+if(TARGET wick_cli)
+    add_executable(wick)
+    set_target_properties(wick PROPERTIES LINKER_LANGUAGE C)
+    wick_link_folders(wick load cli)
+    install(TARGETS wick RUNTIME DESTINATION ${WICK_SCRIPTS_DIR})
+endif()
+
+if(TARGET wick_python)
+    target_compile_definitions(wick_python PRIVATE Py_LIMITED_API=${WICK_PY_LIMITED_API})
+    target_include_directories(wick_python SYSTEM PRIVATE ${Python_INCLUDE_DIRS})
+    add_library(_wick MODULE)
+    set_target_properties(_wick PROPERTIES PREFIX "" SUFFIX ".abi3.so" LINKER_LANGUAGE C)
+    wick_link_folders(_wick python)
+    # Only the init function leaves: a libwick.so in the same process must not take the place of our functions.
+    target_link_options(_wick PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/extension.map)
+    set_property(TARGET _wick APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/extension.map)
+    install(TARGETS _wick LIBRARY DESTINATION ${WICK_PACKAGE_DIR})
+endif()
+
+# The one place where files are found by pattern: a new operator is one new file.
+file(GLOB_RECURSE WICK_OPS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ops/*.c)
+file(GLOB WICK_OP_HEADERS ${PROJECT_SOURCE_DIR}/include/wick/*.h)
+if(TARGET wick AND WICK_OPS)
+    list(TRANSFORM WICK_OPS REPLACE "^${PROJECT_SOURCE_DIR}/" "" OUTPUT_VARIABLE op_names)
+    add_custom_command(
+        OUTPUT ${CMAKE_BINARY_DIR}/wick_ops.so
+        COMMAND wick build --portable --namespace wick -o ${CMAKE_BINARY_DIR}/wick_ops.so ${op_names}
+        COMMAND ${CMAKE_STRIP} --strip-unneeded ${CMAKE_BINARY_DIR}/wick_ops.so
+        WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+        DEPENDS wick ${WICK_OPS} ${WICK_OP_HEADERS}
+        COMMENT "Building the shipped operators with wick build"
+        VERBATIM)
+    add_custom_target(wick_ops ALL DEPENDS ${CMAKE_BINARY_DIR}/wick_ops.so)
+    install(PROGRAMS ${CMAKE_BINARY_DIR}/wick_ops.so DESTINATION ${WICK_PACKAGE_DIR})
+endif()

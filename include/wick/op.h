@@ -1,0 +1,220 @@
+/* op.h -- everything an operator file needs
+ *
+ *   #include <wick/op.h>
+ *   WICK_OP(scale, "x: T[*N], by: float = 1.0 -> y: T[*N] where T: f16 bf16 f32 f64");
+ *   WICK_IMPL wick_status scale_cpu(wick_ctx *ctx, const T *x, double by, T *y, int64_t N) { ... }
+ *
+ * The build reads WICK_OP out of the text, declares the C prototype that the signature implies and then includes the
+ * file, once per element type: `T` (and `U`, ...) are typedefs, `A` is what T is summed in, wick_A reads a T as an A
+ * and wick_T rounds back. docs/signature.md has the language, docs/first-operator.md a walk through.
+ */
+#ifndef WICK_OP_H
+#define WICK_OP_H
+
+#include <wick/types.h>
+
+#include <string.h>
+
+/* Both are read by the build; for the C compiler they declare a name and nothing else. */
+#define WICK_OP(name, signature) struct wick_op_##name
+#define WICK_NAMESPACE(name) struct wick_namespace_##name
+
+/* In front of an implementation (`<op>_cpu`, `<op>_cuda`), and of a helper that it calls. */
+#define WICK_IMPL static WICK_UNUSED
+#define WICK_FN static inline WICK_UNUSED
+
+/* ---- what the context offers ---- */
+
+/* Reports an error: `return wick_fail(ctx, WICK_EINVAL, "k is %lld, but ...", ...)`. The caller sees the operator's
+ * name in front of the text. From several threads at once, the first one counts. */
+WICK_FN WICK_PRINTF(3, 4) wick_status
+    wick_fail(wick_ctx *ctx, wick_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    status = ctx->services->fail(ctx, status, format, args);
+    va_end(args);
+    return status;
+}
+
+/* Runs body(arg, begin, end) over pieces of [0, n) of at least `grain` items, on torch's threads inside torch.
+ * Returns when all are done, with the first failure if there was one. */
+WICK_FN wick_status wick_parallel(wick_ctx *ctx, int64_t n, int64_t grain, wick_body body, void *arg)
+{
+    if (n <= 0) return WICK_OK;
+    if (n <= grain) return body(arg, 0, n);
+    return ctx->services->parallel(ctx, n, grain, body, arg);
+}
+
+/* The CUDA stream to launch on; NULL on the CPU. */
+WICK_FN void *wick_stream(const wick_ctx *ctx) { return ctx->stream; }
+
+/* ---- small arithmetic ---- */
+
+WICK_FN int64_t wick_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+WICK_FN int64_t wick_min(int64_t a, int64_t b) { return a < b ? a : b; }
+WICK_FN int64_t wick_max(int64_t a, int64_t b) { return a > b ? a : b; }
+WICK_FN bool wick_aligned16(const void *p) { return ((uintptr_t)p & 15u) == 0; }
+
+/* ---- halves: in software, without branches, so that loops over them vectorise on any CPU ---- */
+
+WICK_FN uint32_t wick_bits_of(float f)
+{
+    uint32_t w;
+    memcpy(&w, &f, sizeof w);
+    return w;
+}
+
+WICK_FN float wick_float_of(uint32_t w)
+{
+    float f;
+    memcpy(&f, &w, sizeof f);
+    return f;
+}
+
+/* All ones where `yes`. Chosen with masks and not with `?:`, the results below stay free of branches even where a
+ * constant reaches them: gcc would jump around the conversion of the 0 in `v < 0 ? 0 : v` and then not vectorise.
+ * Signed numbers, because vectors compare those in one step on every CPU. */
+WICK_FN int32_t wick_mask(bool yes) { return -(int32_t)yes; }
+
+/* Sign, exponent and mantissa move to their places in an f32; a multiplication corrects the bias and makes subnormals
+ * normal, exactly. Infinity and NaN then need the top exponent. */
+WICK_FN float wick_f16_to_f32(wick_f16 h)
+{
+    uint32_t w = ((uint32_t)(h.bits & 0x8000u) << 16) | ((uint32_t)(h.bits & 0x7fffu) << 13);
+    int32_t special = wick_mask((int32_t)(w & 0x7fffffffu) >= 0x0f800000) & 0x7f800000;
+    return wick_float_of(wick_bits_of(wick_float_of(w) * 0x1p112f) | (uint32_t)special);
+}
+
+/* Rounds to nearest even. What is too large for f16 is cut to 2^16 first, whose exponent is f16's infinity. Below f16's
+ * smallest normal, adding 0.5 lets the FPU round: there, 0.5's last bit weighs exactly as much as f16's. */
+WICK_FN wick_f16 wick_f32_to_f16(float f)
+{
+    int32_t w = (int32_t)wick_bits_of(f);
+    int32_t magnitude = w & 0x7fffffff;
+    int32_t nan = wick_mask(magnitude > 0x7f800000) & 0x0200;
+    int32_t m = magnitude < 0x47800000 ? magnitude : 0x47800000;
+    int32_t normal = (m - 0x38000000 + 0xfff + ((m >> 13) & 1)) >> 13;
+    int32_t small = (int32_t)wick_bits_of(wick_float_of((uint32_t)m) + 0.5f) - 0x3f000000;
+    int32_t is_small = wick_mask(m < 0x38800000);
+    wick_f16 h;
+    h.bits = (uint16_t)((small & is_small) | (normal & ~is_small) | nan | ((w >> 16) & 0x8000));
+    return h;
+}
+
+WICK_FN float wick_bf16_to_f32(wick_bf16 b) { return wick_float_of((uint32_t)b.bits << 16); }
+
+WICK_FN wick_bf16 wick_f32_to_bf16(float f)
+{
+    uint32_t w = wick_bits_of(f);
+    uint32_t rounded = (w + 0x7fffu + ((w >> 16) & 1u)) >> 16;
+    uint32_t quiet = (w >> 16) | 0x40u;
+    wick_bf16 b;
+    b.bits = (uint16_t)((w & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+    return b;
+}
+
+/* ---- T and A ----
+ * The build defines WICK_T as the number of the element type (WICK_F16 ...) before it includes the file; an editor
+ * that opens the file alone sees f32. Files without the type variable T are built with WICK_T 0: no T, no A. */
+
+#ifndef WICK_T
+#define WICK_T 3
+#endif
+
+#if WICK_T == 1
+typedef wick_f16 T;
+typedef float A;
+WICK_FN A wick_A(T v) { return wick_f16_to_f32(v); }
+WICK_FN T wick_T(A a) { return wick_f32_to_f16(a); }
+#elif WICK_T == 2
+typedef wick_bf16 T;
+typedef float A;
+WICK_FN A wick_A(T v) { return wick_bf16_to_f32(v); }
+WICK_FN T wick_T(A a) { return wick_f32_to_bf16(a); }
+#elif WICK_T != 0
+#if WICK_T == 3
+typedef float T;
+typedef float A;
+#elif WICK_T == 4
+typedef double T;
+typedef double A;
+#elif WICK_T == 5
+typedef int8_t T;
+#elif WICK_T == 6
+typedef int16_t T;
+#elif WICK_T == 7
+typedef int32_t T;
+#elif WICK_T == 8
+typedef int64_t T;
+#elif WICK_T == 9
+typedef uint8_t T;
+#elif WICK_T == 10
+typedef bool T;
+#endif
+#if WICK_T >= 5
+typedef int64_t A;
+#endif
+WICK_FN A wick_A(T v) { return (A)v; }
+WICK_FN T wick_T(A a) { return (T)a; }
+#endif
+
+/* ---- writing past the caches ----
+ * A result larger than the caches need not be read into them before it is overwritten: half of a copy's write traffic.
+ * Compute a block into a small buffer, hand it to wick_write_block, and end each parallel piece with wick_write_done.
+ * `streaming` is wick_worth_streaming(total bytes written), asked once per call. Blocks that start at multiples of 64
+ * bytes stream; others are copied. */
+
+/* Small, so that reads and writes alternate closely and the hardware's read-ahead never pauses. */
+enum { WICK_BLOCK_BYTES = 512 };
+
+/* The compilers' own builtins: <immintrin.h> would cost more to read than the rest of the file to compile. Wide stores
+ * fill a cache line in fewer pieces; a line that leaves its write buffer in pieces costs several writes. */
+#if defined(__AVX512F__)
+typedef long long wick_wide __attribute__((vector_size(64)));
+#define WICK_STREAM_BUILTIN __builtin_ia32_movntdq512
+#elif defined(__AVX__)
+typedef long long wick_wide __attribute__((vector_size(32)));
+#define WICK_STREAM_BUILTIN __builtin_ia32_movntdq256
+#elif defined(__SSE2__)
+typedef long long wick_wide __attribute__((vector_size(16)));
+#define WICK_STREAM_BUILTIN __builtin_ia32_movntdq
+#endif
+#if defined(WICK_STREAM_BUILTIN) && defined(__clang__)
+#define WICK_STREAM(to, v) __builtin_nontemporal_store(v, to)
+#elif defined(WICK_STREAM_BUILTIN)
+#define WICK_STREAM(to, v) WICK_STREAM_BUILTIN(to, v)
+#endif
+
+/* Below this a last-level cache usually still holds the result when it is read next, and takes it faster. */
+WICK_FN bool wick_worth_streaming(int64_t bytes) { return bytes >= ((int64_t)32 << 20); }
+
+WICK_FN void wick_write_block(void *to, const void *from, int64_t bytes, bool streaming)
+{
+    char *d = (char *)to;
+    const char *s = (const char *)from;
+#if defined(WICK_STREAM)
+    if (streaming && ((uintptr_t)d & 63u) == 0) {
+        const int64_t wide = (int64_t)sizeof(wick_wide);
+        for (; bytes >= wide; d += wide, s += wide, bytes -= wide) {
+            wick_wide v;
+            memcpy(&v, s, sizeof v);
+            WICK_STREAM((wick_wide *)(void *)d, v);
+        }
+    }
+#else
+    (void)streaming;
+#endif
+    memcpy(d, s, (size_t)bytes);
+}
+
+WICK_FN void wick_write_done(bool streaming)
+{
+#if defined(WICK_STREAM)
+    if (streaming) __builtin_ia32_sfence();
+#else
+    (void)streaming;
+#endif
+}
+
+#endif /* WICK_OP_H */

@@ -1,0 +1,89 @@
+/* reduce_sum -- y = the sum of all elements of x
+ *
+ * Bandwidth bound: x is read once. It is cut into chunks, which threads share out, and chunks into
+ * blocks; where the cuts lie depends on N alone, so the result does not depend on the number of
+ * threads.
+ *
+ *   x      |--------- chunk 0 ---------|--------- chunk 1 ---------| ...   at most CHUNKS
+ *          |- block -|- block -|- block|- block -| ...                     BLOCK elements each
+ *
+ * A block is summed in A, in LANES lanes side by side that are then folded by halves: 37 additions
+ * follow one another, whatever N is. Blocks and chunks are added in f64, in order. One rounding to
+ * T at the end. Nothing summed is 0; an infinity or NaN in x gives what it gives in torch.
+ */
+#include <wick/op.h>
+
+WICK_OP(reduce_sum, "x: T[*N] -> y: T[] where T: f16 bf16 f32 f64");
+
+enum { LANES = 64, SHORT = 16, BLOCK = 32 * LANES, CHUNKS = 512, GRAIN = 32768 };
+
+typedef struct job {
+    const T *x;
+    double *partial; /* one per chunk */
+    int64_t N;
+    int64_t chunk; /* elements in each but the last, a multiple of BLOCK */
+} job;
+
+/* Adds the upper half of s[0, LANES) to the lower until one number is left. */
+WICK_FN A fold(A *s)
+{
+    for (int k = 0; k < 32; k++)
+        s[k] += s[k + 32];
+    for (int k = 0; k < 16; k++)
+        s[k] += s[k + 16];
+    for (int k = 0; k < 8; k++)
+        s[k] += s[k + 8];
+    for (int k = 0; k < 4; k++)
+        s[k] += s[k + 4];
+    return (s[0] + s[1]) + (s[2] + s[3]);
+}
+
+/* The sum of up to BLOCK elements. The lanes are vector registers once compiled; fewer elements
+ * than a vector are not worth them. */
+WICK_FN A sum_block(const T *x, int64_t n)
+{
+    _Alignas(64) A s[LANES] = {0};
+    int64_t i = 0;
+
+    if (n < SHORT) {
+        A sum = 0;
+        for (; i < n; i++)
+            sum += wick_A(x[i]);
+        return sum;
+    }
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++)
+            s[k] += wick_A(x[i + k]);
+    for (int64_t k = 0; k < n - i; k++)
+        s[k] += wick_A(x[i + k]);
+    return fold(s);
+}
+
+static wick_status sum_chunks(void *arg, int64_t begin, int64_t end)
+{
+    const job *j = (const job *)arg;
+
+    for (int64_t c = begin; c < end; c++) {
+        const int64_t last = wick_min((c + 1) * j->chunk, j->N);
+        double sum = 0;
+        for (int64_t i = c * j->chunk; i < last; i += BLOCK)
+            sum += (double)sum_block(j->x + i, wick_min(BLOCK, last - i));
+        j->partial[c] = sum;
+    }
+    return WICK_OK;
+}
+
+WICK_IMPL wick_status reduce_sum_cpu(wick_ctx *ctx, const T *x, T *y, int64_t N)
+{
+    const int64_t chunk = wick_max(1, wick_ceil_div(N, (int64_t)CHUNKS * BLOCK)) * BLOCK;
+    const int64_t chunks = wick_ceil_div(N, chunk);
+    double partial[CHUNKS], sum = 0;
+    job j = {x, partial, N, chunk};
+    wick_status status = wick_parallel(ctx, chunks, wick_max(1, GRAIN / chunk), sum_chunks, &j);
+
+    if (status != WICK_OK) return status;
+    for (int64_t c = 0; c < chunks; c++)
+        sum += partial[c];
+    *y = wick_T((A)sum);
+    return WICK_OK;
+}

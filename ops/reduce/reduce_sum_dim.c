@@ -1,0 +1,190 @@
+/* reduce_sum_dim -- y[p,q] = the sum over n of x[p,n,q]
+ *
+ * Any tensor and dimension is such a P x N x Q. Bandwidth bound: x is read once, along its rows.
+ * Work is shared out as items (p, part of N, strip of q). N is divided only where P * Q is too
+ * small to occupy the threads, into parts whose partial sums fit on the stack:
+ *
+ *   x[p]     strip 0   strip 1   strip 2      a strip is STRIP columns; one walk down the rows
+ *   part 0  [       ] [       ] [       ]     takes up to WIDTH columns of neighbouring strips
+ *   part 1  [       ] [       ] [       ]
+ *
+ * The order in which an element of y is summed depends on the sizes alone, not on the number of
+ * threads nor on how the strips were shared out. For Q = 1, a block of a row is summed in A, in
+ * LANES lanes side by side that are then folded by halves; for Q > 1, GROUP rows are added in A,
+ * eight at a time. Blocks, groups and parts are added in f64, in order, so that the error hardly
+ * grows with N; one rounding to T at the end. An empty sum is 0; an infinity or NaN in x gives what
+ * it gives in torch.
+ */
+#include <wick/op.h>
+
+WICK_OP(reduce_sum_dim, "x: T[P, N, Q] -> y: T[P, Q] where T: f16 bf16 f32 f64");
+
+enum { LANES = 64, SHORT = 16, BLOCK = 32 * LANES };
+enum { STRIP = 64, WIDTH = 16 * STRIP, GROUP = 128 };
+enum { PARTIALS = 4096, FEW = PARTIALS / 8, GRAIN = 32768 };
+
+typedef struct job {
+    const T *x;
+    T *y;
+    double *partial; /* [P, parts, Q], or NULL where N is not divided */
+    int64_t N, Q, strips, parts;
+    int64_t rows; /* of each part but the last */
+} job;
+
+/* Adds the upper half of s[0, LANES) to the lower until one number is left. */
+WICK_FN A fold(A *s)
+{
+    for (int k = 0; k < 32; k++)
+        s[k] += s[k + 32];
+    for (int k = 0; k < 16; k++)
+        s[k] += s[k + 16];
+    for (int k = 0; k < 8; k++)
+        s[k] += s[k + 8];
+    for (int k = 0; k < 4; k++)
+        s[k] += s[k + 4];
+    return (s[0] + s[1]) + (s[2] + s[3]);
+}
+
+/* The sum of up to BLOCK elements. The lanes are vector registers once compiled; fewer elements
+ * than a vector are not worth them. */
+WICK_FN A sum_block(const T *x, int64_t n)
+{
+    _Alignas(64) A s[LANES] = {0};
+    int64_t i = 0;
+
+    if (n < SHORT) {
+        A sum = 0;
+        for (; i < n; i++)
+            sum += wick_A(x[i]);
+        return sum;
+    }
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++)
+            s[k] += wick_A(x[i + k]);
+    for (int64_t k = 0; k < n - i; k++)
+        s[k] += wick_A(x[i + k]);
+    return fold(s);
+}
+
+WICK_FN double sum_row(const T *x, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i += BLOCK)
+        sum += (double)sum_block(x + i, wick_min(BLOCK, n - i));
+    return sum;
+}
+
+/* Items where they are whole rows, Q = 1 and N not divided: short rows have no time for more. */
+static wick_status sum_rows(void *arg, int64_t begin, int64_t end)
+{
+    const job *j = (const job *)arg;
+
+    for (int64_t p = begin; p < end; p++)
+        j->y[p] = wick_T((A)sum_row(j->x + p * j->N, j->N));
+    return WICK_OK;
+}
+
+WICK_FN void add_eight_rows(A *sum, const T *x, int64_t Q, int64_t width)
+{
+    for (int64_t k = 0; k < width; k++) {
+        const A s0 = wick_A(x[k]) + wick_A(x[k + Q]);
+        const A s1 = wick_A(x[k + 2 * Q]) + wick_A(x[k + 3 * Q]);
+        const A s2 = wick_A(x[k + 4 * Q]) + wick_A(x[k + 5 * Q]);
+        const A s3 = wick_A(x[k + 6 * Q]) + wick_A(x[k + 7 * Q]);
+        sum[k] += (s0 + s1) + (s2 + s3);
+    }
+}
+
+/* The sums of 1 to WIDTH columns that lie in rows of Q elements. */
+WICK_FN void sum_columns(const T *x, int64_t rows, int64_t Q, int64_t width, double *total)
+{
+    _Alignas(64) A sum[WIDTH];
+
+    memset(total, 0, (size_t)width * sizeof *total);
+    while (rows > 0) {
+        const int64_t n = wick_min(GROUP, rows);
+        int64_t r = 0;
+        memset(sum, 0, (size_t)width * sizeof *sum);
+        for (; r + 8 <= n; r += 8)
+            add_eight_rows(sum, x + r * Q, Q, width);
+        for (; r < n; r++)
+            for (int64_t k = 0; k < width; k++)
+                sum[k] += wick_A(x[r * Q + k]);
+        for (int64_t k = 0; k < width; k++)
+            total[k] += (double)sum[k];
+        x += n * Q;
+        rows -= n;
+    }
+}
+
+/* The same for all Q columns where they are few: g rows at a time are read as one row of g * Q. */
+WICK_FN void sum_narrow(const T *x, int64_t rows, int64_t Q, double *total)
+{
+    double wide[STRIP];
+    const int64_t g = STRIP / Q, all = rows / g;
+
+    sum_columns(x + all * g * Q, rows - all * g, Q, Q, total);
+    if (all == 0) return;
+    sum_columns(x, all, g * Q, g * Q, wide);
+    for (int64_t r = 0; r < g; r++)
+        for (int64_t q = 0; q < Q; q++)
+            total[q] += wide[r * Q + q];
+}
+
+static wick_status sum_items(void *arg, int64_t begin, int64_t end)
+{
+    const job *j = (const job *)arg;
+    const int64_t Q = j->Q;
+    double total[WIDTH];
+
+    for (int64_t i = begin, run; i < end; i += run) {
+        const int64_t strip = i % j->strips, part = i / j->strips;
+        const int64_t p = part / j->parts, n = part % j->parts * j->rows, q = strip * STRIP;
+        const int64_t rows = wick_min(j->rows, j->N - n);
+        const T *x = j->x + (p * j->N + n) * Q + q;
+        run = wick_min(wick_min(end - i, j->strips - strip), WIDTH / STRIP);
+        const int64_t width = wick_min(run * STRIP, Q - q);
+        double *sum = j->partial ? j->partial + part * Q + q : total;
+
+        if (Q == 1)
+            *sum = sum_row(x, rows);
+        else if (Q <= STRIP / 2)
+            sum_narrow(x, rows, Q, sum);
+        else
+            sum_columns(x, rows, Q, width, sum);
+        for (int64_t k = 0; k < width && !j->partial; k++)
+            j->y[p * Q + q + k] = wick_T((A)total[k]);
+    }
+    return WICK_OK;
+}
+
+WICK_FN void add_parts(const job *j, int64_t P)
+{
+    for (int64_t p = 0; p < P; p++)
+        for (int64_t q = 0; q < j->Q; q++) {
+            double sum = 0;
+            for (int64_t k = 0; k < j->parts; k++)
+                sum += j->partial[(p * j->parts + k) * j->Q + q];
+            j->y[p * j->Q + q] = wick_T((A)sum);
+        }
+}
+
+WICK_IMPL wick_status reduce_sum_dim_cpu(wick_ctx *ctx, const T *x, T *y, int64_t P, int64_t N,
+                                         int64_t Q)
+{
+    double partial[PARTIALS];
+    job j = {x, y, NULL, N, Q, wick_ceil_div(Q, STRIP), 1, N};
+    wick_status status;
+
+    if (P == 0 || Q == 0) return WICK_OK;
+    if (P * Q <= FEW && N * Q >= 2 * GRAIN) {
+        j.rows = wick_max(wick_ceil_div(N, PARTIALS / (P * Q)), wick_ceil_div(GRAIN, Q));
+        j.parts = wick_ceil_div(N, j.rows);
+        j.partial = partial;
+    }
+    const int64_t work = wick_max(1, j.rows * wick_min(Q, STRIP)); /* elements in an item */
+    status = wick_parallel(ctx, P * j.parts * j.strips, wick_max(1, GRAIN / work),
+                           Q == 1 && !j.partial ? sum_rows : sum_items, &j);
+    if (status == WICK_OK && j.partial) add_parts(&j, P);
+    return status;
+}

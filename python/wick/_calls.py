@@ -1,0 +1,156 @@
+"""What the C core asks of Python: the rare parts of a call, and the self-check that decides which calls are direct.
+
+The names in this module are called from src/python; nothing here runs in a plain call.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import torch
+
+from . import _wick
+
+_SPECIAL, _PLAIN, _INFERENCE = 0, 1, 2  # wick_torch_tensor_kind
+
+
+def _examples() -> list[tuple[torch.Tensor, int, int, int, bool]]:
+    """Tensors with the right answers, from which the core learns to read dispatch keys (src/torch/internals.c)."""
+    x = torch.zeros(2)
+    tensors = [
+        (x, _PLAIN),
+        (torch.zeros(2, requires_grad=True), _PLAIN),
+        (torch.nn.Parameter(torch.zeros(1)), _PLAIN),
+        (torch.zeros(2, 3, dtype=torch.int64).t(), _PLAIN),
+        (torch.empty(2, device="meta"), _PLAIN),
+        (torch._neg_view(x), _SPECIAL),
+        (torch.zeros(2, dtype=torch.complex64).conj(), _SPECIAL),
+        (torch.empty(2, layout=torch.sparse_coo), _SPECIAL),
+    ]
+    with torch.inference_mode():
+        tensors.append((torch.zeros(2), _INFERENCE))
+        tensors.append((torch.empty(2, device="meta"), _INFERENCE))
+    tensors.append((torch.zeros(3), _PLAIN))  # the last one is also wrapped and compared
+    return [
+        (t, t._cdata, torch._C._dispatch_keys(t).raw_repr(), kind, t.requires_grad)
+        for t, kind in tensors
+    ]
+
+
+def _learn() -> bool:
+    try:
+        if not _wick.learn(_examples()) or not _wick.learn_state():
+            return False
+        with torch.inference_mode():
+            return _wick.learn_state()
+    except (AttributeError, RuntimeError, TypeError):
+        return False  # this torch is not as we know it: the public way serves
+
+
+def _choose_mode() -> str:
+    wanted = os.environ.get("WICK_DIRECT", "")
+    modes = [wanted] if wanted else ["internals", "dlpack", "dispatcher"]
+    learnt = _learn()
+    for mode in modes:
+        if (mode != "internals" or learnt) and _wick.set_mode(mode):
+            return mode
+    if wanted:
+        raise ImportError(f"WICK_DIRECT={wanted}: this torch cannot be called that way")
+    raise ImportError("no way to call operators was found")
+
+
+_wick.attach(torch.Tensor, torch.nn.Parameter, sys.modules[__name__])
+mode = _choose_mode()
+"""How direct calls reach tensors here: 'internals', 'dlpack' or 'dispatcher'."""
+
+
+# ---- called from C ----
+
+
+def overload(ns: str, name: str) -> Any:
+    """The operator as torch.ops has it."""
+    return getattr(getattr(torch.ops, ns), name).default
+
+
+def forget(ns: str, name: str) -> None:
+    """An operator changed its schema: torch.ops must look it up again."""
+    for namespace, attribute in ((ns, name), ("wick_raw", f"{ns}__{name}")):
+        module = getattr(torch.ops, namespace)
+        if attribute in module.__dict__:
+            delattr(module, attribute)
+
+
+def is_quiet() -> bool:
+    """No mode, tracer, transform or autocast is active: what the C core reads directly where it can."""
+    return not (
+        torch._C._len_torch_function_stack()
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or torch._C._get_tracing_state() is not None
+        or torch.is_autocast_enabled("cpu")
+        or torch.autograd._profiler_enabled()
+    )
+
+
+def is_plain(x: torch.Tensor) -> bool:
+    """Dense memory on the CPU, and nothing to be resolved first."""
+    return x.layout is torch.strided and x.device.type == "cpu" and not x.is_neg() and not x.is_conj()
+
+
+def bump_version(x: torch.Tensor) -> None:
+    if not x.is_inference():
+        torch.autograd.graph.increment_version(x)
+
+
+def copy_out(name: str, result: Any, out: Any) -> Any:
+    """out= where the call had to go through torch.ops: computed beside it, then copied."""
+    results = [r for r in (result if isinstance(result, tuple) else (result,)) if isinstance(r, torch.Tensor)]
+    outs = out if isinstance(out, tuple) else (out,)
+    for r, o in zip(results, outs):
+        for what, got, wanted in (
+            ("shape", list(o.shape), list(r.shape)),
+            ("dtype", o.dtype, r.dtype),
+            ("device", o.device, r.device),
+        ):
+            if got != wanted:
+                raise RuntimeError(f"{name}: out has {what} {got}, expected {wanted}")
+        if o.requires_grad and torch.is_grad_enabled():
+            raise RuntimeError(f"{name}: out requires grad, expected one that does not")
+    with torch.no_grad():
+        for r, o in zip(results, outs):
+            o.copy_(r)
+    return out
+
+
+def differentiate(ns: str, name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A call in which a tensor requires grad, for an operator without a gradient.
+
+    The result is right; asking for its gradient raises, naming the operator.
+    """
+    raw = getattr(torch.ops.wick_raw, f"{ns}__{name}").default
+    arguments = raw._schema.arguments
+    for argument, value in zip(arguments, args):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            needing = [a.name for a, v in zip(arguments, args) if isinstance(v, torch.Tensor) and v.requires_grad]
+            raise RuntimeError(
+                f"{name}: {needing[0]} requires grad, but the operator writes {argument.name} in place and has no "
+                "gradient: call it under torch.no_grad(), or detach the argument"
+            )
+    positional = [v for a, v in zip(arguments, args) if not a.kwarg_only]
+    keywords = {a.name: v for a, v in zip(arguments, args) if a.kwarg_only}
+    with torch.no_grad():
+        result = raw(*positional, **keywords)
+    results = result if isinstance(result, tuple) else (result,)
+    return tuple(_without_gradient(name, r) for r in results)
+
+
+def _without_gradient(name: str, result: Any) -> Any:
+    if not isinstance(result, torch.Tensor) or not result.is_floating_point():
+        return result
+    words = (
+        f"{name}: no gradient: the operator's file defines no {name}_backward. Define it there, or call {name} under "
+        "torch.no_grad()"
+    )
+    return torch._C._functions.DelayedError(words.encode(), 1)(result.requires_grad_(True))

@@ -1,0 +1,322 @@
+/* build.c -- units into a module
+ *
+ *   one unit       cc -shared unit.c -o module.so
+ *   several        cc -c for each, as many at once as there are CPUs, then cc -shared over the objects
+ *   to check       cc -fsyntax-only, beside the above
+ *
+ * Everything happens in a private folder that is removed at the end; the module is moved to its place when it is whole.
+ */
+#include "builder.h"
+
+#include <string.h>
+
+typedef struct plan {
+    wick_ctx *ctx;
+    const wick_build_options *options;
+    wick_arena arena;
+    char *folder;
+    wick_args compiler;
+    wick_unit *units; /* those that are built, then those that are only checked */
+    int64_t n_built, n_checked;
+    wick_job *jobs; /* one per unit, and one for the link */
+    wick_text *warnings;
+} plan;
+
+static wick_status out_of_memory(wick_ctx *ctx) { return wick_fail(ctx, WICK_ENOMEM, "out of memory"); }
+
+/* A path in the private folder, in the plan's arena; NULL when out of memory. */
+static const char *path_of(plan *p, int64_t unit, const char *ending)
+{
+    wick_text path = {0};
+    const char *kept;
+    wick_text_printf(&path, "%s/unit%lld%s", p->folder, (long long)unit, ending);
+    kept = path.failed ? NULL : wick_arena_strndup(&p->arena, path.data, path.size);
+    wick_text_free(&path);
+    return kept;
+}
+
+/* ---- commands ---- */
+
+static wick_status write_unit(plan *p, int64_t i)
+{
+    wick_text code = {0};
+    bool built = i < p->n_built;
+    const char *path = path_of(p, i, ".c");
+    wick_status status;
+    wick_glue_write(&code, built ? p->units : &p->units[i], built ? p->n_built : 1, built ? i : 0, false);
+    if (code.failed || !path) {
+        status = out_of_memory(p->ctx);
+    } else {
+        status = wick_file_write(p->ctx, path, code.data, code.size);
+    }
+    wick_text_free(&code);
+    return status;
+}
+
+static void add_link_flags(wick_args *argv)
+{
+    wick_args_add(argv, "-shared");
+    wick_args_add(argv, "-Wl,-z,defs");
+}
+
+static wick_status make_job(plan *p, int64_t i)
+{
+    const wick_unit *unit = &p->units[i];
+    wick_job *job = &p->jobs[i];
+    const char *march = wick_toolchain_march(p->options && p->options->portable, unit->isa);
+    bool checked = i >= p->n_built, alone = p->n_built == 1;
+    WICK_TRY(write_unit(p, i));
+    job->unit = i;
+    job->what = unit->scan->file;
+    job->argv.arena = &p->arena;
+    wick_args_all(&job->argv, &p->compiler);
+    if (march) wick_args_add(&job->argv, march);
+    wick_args_add(&job->argv, "-iquote");
+    wick_args_add(&job->argv, unit->scan->folder);
+    if (checked) {
+        wick_args_add(&job->argv, "-fsyntax-only");
+    } else {
+        if (alone) {
+            add_link_flags(&job->argv);
+        } else {
+            wick_args_add(&job->argv, "-c");
+        }
+        wick_args_add(&job->argv, "-o");
+        wick_args_add(&job->argv, path_of(p, i, alone ? ".so" : ".o"));
+    }
+    wick_args_add(&job->argv, path_of(p, i, ".c"));
+    if (alone && !checked) wick_args_add(&job->argv, "-lm");
+    wick_toolchain_user_flags(p->options, &job->argv);
+    return job->argv.failed ? out_of_memory(p->ctx) : WICK_OK;
+}
+
+static wick_status make_link(plan *p, wick_job *job)
+{
+    job->what = "linking";
+    job->argv.arena = &p->arena;
+    wick_args_all(&job->argv, &p->compiler);
+    add_link_flags(&job->argv);
+    wick_args_add(&job->argv, "-o");
+    wick_args_add(&job->argv, path_of(p, 0, ".so"));
+    for (int64_t i = 0; i < p->n_built; i++) {
+        wick_args_add(&job->argv, path_of(p, i, ".o"));
+    }
+    wick_args_add(&job->argv, "-lm");
+    wick_toolchain_user_flags(p->options, &job->argv);
+    return job->argv.failed ? out_of_memory(p->ctx) : WICK_OK;
+}
+
+/* ---- the build ---- */
+
+static wick_status run_link(plan *p, wick_job *job)
+{
+    int64_t failed;
+    WICK_TRY(make_link(p, job));
+    WICK_TRY(wick_jobs_run(p->ctx, job, 1, p->options, &failed));
+    if (failed < 0) return WICK_OK;
+    return wick_diagnose_failure(p->ctx, p->units, p->n_built, -1, &job->result, p->folder);
+}
+
+static wick_status run_jobs(plan *p)
+{
+    int64_t n = p->n_built + p->n_checked, failed;
+    p->jobs = wick_arena_alloc(&p->arena, (size_t)(n + 1) * sizeof *p->jobs);
+    if (!p->jobs) return out_of_memory(p->ctx);
+    for (int64_t i = 0; i < n; i++) {
+        WICK_TRY(make_job(p, i));
+    }
+    WICK_TRY(wick_jobs_run(p->ctx, p->jobs, n, p->options, &failed));
+    if (failed >= 0) {
+        return wick_diagnose_failure(p->ctx, p->units, n, failed, &p->jobs[failed].result, p->folder);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        wick_diagnose_warnings(p->warnings, &p->jobs[i].result, p->folder);
+    }
+    return p->n_built > 1 ? run_link(p, &p->jobs[n]) : WICK_OK;
+}
+
+static wick_status publish(plan *p, const char *output)
+{
+    const char *made = path_of(p, 0, ".so");
+    char *bytes = NULL;
+    size_t n = 0;
+    wick_status status;
+    if (!made) return out_of_memory(p->ctx);
+    WICK_TRY(wick_file_read(p->ctx, made, &bytes, &n));
+    status = wick_file_write(p->ctx, output, bytes, n);
+    wick_free(bytes);
+    return status;
+}
+
+/* Frees the plan. `output` NULL: nothing is built. */
+static wick_status run_plan(plan *p, const char *output)
+{
+    bool keep = p->options && p->options->keep;
+    wick_status status = wick_toolchain_find(p->ctx, &p->arena, p->options, &p->compiler);
+    if (status) {
+        wick_ctx_prefix(p->ctx, "%s:1: ", p->units[0].scan->file);
+        goto done;
+    }
+    status = wick_dir_temporary(p->ctx, "wick", &p->folder);
+    if (!status) status = run_jobs(p);
+    if (!status && output) status = publish(p, output);
+    if (keep && p->folder && p->warnings) {
+        wick_text_printf(p->warnings, "the generated files are in %s\n", p->folder);
+    }
+done:
+    wick_jobs_free(p->jobs, p->jobs ? p->n_built + p->n_checked + 1 : 0);
+    if (!keep) wick_dir_remove(p->folder);
+    wick_free(p->folder);
+    wick_arena_free(&p->arena);
+    return status;
+}
+
+/* ---- units ---- */
+
+static int n_levels(const wick_build_options *options)
+{
+#if defined(__x86_64__)
+    return options && options->portable ? 2 : 1;
+#else
+    (void)options;
+    return 1;
+#endif
+}
+
+static wick_status make_room(plan *p, int64_t n)
+{
+    p->units = wick_arena_alloc(&p->arena, (size_t)n * sizeof *p->units);
+    return p->units ? WICK_OK : out_of_memory(p->ctx);
+}
+
+/* The units of one choice of types, one per level of CPUs. */
+static wick_status add_built(plan *p, const wick_scan *scan, const wick_dtype *types)
+{
+    for (int level = 0; level < n_levels(p->options); level++) {
+        wick_unit *unit = &p->units[p->n_built++];
+        unit->scan = scan;
+        unit->isa = level ? WICK_ISA_X86_64_V3 : WICK_ISA_BASELINE;
+        memcpy(unit->types, types, sizeof unit->types);
+        WICK_TRY(wick_scan_namespace(p->ctx, scan, p->options, &unit->ns));
+    }
+    return WICK_OK;
+}
+
+static void add_checked(plan *p, const wick_scan *scan, int64_t skip)
+{
+    for (int64_t i = 0; i < wick_scan_combinations(scan); i++) {
+        wick_unit *unit = &p->units[p->n_built + p->n_checked];
+        if (i == skip) continue;
+        unit->scan = scan;
+        wick_scan_combination(scan, i, unit->types);
+        p->n_checked++;
+    }
+}
+
+wick_status wick_build_types(wick_ctx *ctx, const wick_scan *scan, const wick_dtype *types,
+                             const wick_build_options *options, const char *output, wick_text *warnings)
+{
+    plan p = {.ctx = ctx, .options = options, .warnings = warnings};
+    wick_status status = make_room(&p, n_levels(options));
+    if (!status) status = add_built(&p, scan, types);
+    if (!status) return run_plan(&p, output);
+    wick_arena_free(&p.arena);
+    return status;
+}
+
+wick_status wick_build_check(wick_ctx *ctx, const wick_scan *scan, int64_t skip,
+                             const wick_build_options *options, wick_text *warnings)
+{
+    plan p = {.ctx = ctx, .options = options, .warnings = warnings};
+    wick_status status = make_room(&p, wick_scan_combinations(scan));
+    if (!status) add_checked(&p, scan, skip);
+    if (!status && p.n_checked > 0) return run_plan(&p, NULL);
+    wick_arena_free(&p.arena);
+    return status;
+}
+
+wick_status wick_build_first(wick_ctx *ctx, const wick_scan *scan, int64_t index,
+                             const wick_build_options *options, const char *output, wick_text *warnings)
+{
+    plan p = {.ctx = ctx, .options = options, .warnings = warnings};
+    wick_dtype types[WICK_MAX_VARIABLES];
+    wick_status status = make_room(&p, wick_scan_combinations(scan) + n_levels(options));
+    wick_scan_combination(scan, index, types);
+    if (!status) status = add_built(&p, scan, types);
+    if (!status) add_checked(&p, scan, index);
+    if (!status) return run_plan(&p, output);
+    wick_arena_free(&p.arena);
+    return status;
+}
+
+/* ---- several sources, all types ---- */
+
+/* Two files of one module that define one operator. */
+static wick_status check_unique(wick_ctx *ctx, const wick_unit *units, int64_t n)
+{
+    for (int64_t a = 0; a < n; a++) {
+        for (int64_t b = 0; b < a; b++) {
+            const wick_scan *later = units[a].scan, *first = units[b].scan;
+            const char *ns = units[a].ns ? units[a].ns : "local", *other = units[b].ns ? units[b].ns : "local";
+            if (later == first || strcmp(ns, other) != 0) continue;
+            for (int i = 0; i < later->n_ops * first->n_ops; i++) {
+                const wick_scan_op *x = &later->ops[i % later->n_ops], *y = &first->ops[i / later->n_ops];
+                if (strcmp(x->name, y->name) != 0) continue;
+                return wick_fail(ctx, WICK_EINVAL, "%s:%lld: operator %s is also defined at %s:%lld", later->file,
+                                 (long long)x->line, x->name, first->file, (long long)y->line);
+            }
+        }
+    }
+    return WICK_OK;
+}
+
+static wick_status add_scans(plan *p, const wick_scan *scans, int64_t n)
+{
+    int64_t total = 0;
+    for (int64_t s = 0; s < n; s++) {
+        total += wick_scan_combinations(&scans[s]) * n_levels(p->options);
+    }
+    WICK_TRY(make_room(p, total));
+    for (int64_t s = 0; s < n; s++) {
+        for (int64_t i = 0; i < wick_scan_combinations(&scans[s]); i++) {
+            wick_dtype types[WICK_MAX_VARIABLES];
+            wick_scan_combination(&scans[s], i, types);
+            WICK_TRY(add_built(p, &scans[s], types));
+        }
+    }
+    return check_unique(p->ctx, p->units, p->n_built);
+}
+
+wick_status wick_build_module(wick_ctx *ctx, const wick_source *sources, int64_t n_sources,
+                              const wick_build_options *options, const char *output, char **warnings)
+{
+    wick_text words = {0};
+    plan p = {.ctx = ctx, .options = options, .warnings = &words};
+    wick_scan *scans = NULL;
+    wick_status status;
+    int64_t n = 0;
+    if (warnings) *warnings = NULL;
+    if (n_sources < 1) return wick_fail(ctx, WICK_EINVAL, "there is no source to build");
+    scans = wick_calloc((size_t)n_sources, sizeof *scans);
+    status = scans ? WICK_OK : out_of_memory(ctx);
+    while (!status && n < n_sources) {
+        status = wick_scan_source(ctx, &sources[n], &scans[n]);
+        n++;
+    }
+    if (!status) status = add_scans(&p, scans, n_sources);
+    if (!status) {
+        status = run_plan(&p, output);
+    } else {
+        wick_arena_free(&p.arena);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        wick_scan_free(&scans[i]);
+    }
+    wick_free(scans);
+    if (warnings && words.size > 0 && !words.failed) {
+        *warnings = words.data;
+        return status;
+    }
+    wick_text_free(&words);
+    return status;
+}

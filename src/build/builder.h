@@ -1,0 +1,194 @@
+/* builder.h -- from the text of an operator file to a module: scan, glue, compilers, diagnostics
+ *
+ *   op.c ──scan.c──▶ wick_scan ──glue.c──▶ one unit of C per element types and CPU level
+ *                        │                      │ toolchain.c, jobs.c: cc, several at once
+ *                        └──── diagnose.c ◀──── compiler's words ──▶ module.so
+ *
+ * What the build needs to know of a file is in its wick_scan, which keeps its own copy of the text: the source may go.
+ * Loading what was built is not this folder's business.
+ */
+#ifndef WICK_BUILDER_H
+#define WICK_BUILDER_H
+
+#include <wick/build.h>
+#include <wick/glue.h>
+
+#include "signature.h"
+
+/* ---- c_lexer.c: C as far as the scan needs it ---- */
+
+typedef enum wick_token_kind {
+    WICK_TOKEN_END,
+    WICK_TOKEN_NAME,
+    WICK_TOKEN_STRING,
+    WICK_TOKEN_OTHER /* a character literal, a number, or one character of punctuation */
+} wick_token_kind;
+
+typedef struct wick_token {
+    wick_token_kind kind;
+    const char *start; /* into the text; a string with its quotes */
+    size_t size;
+    int64_t line;
+    int braces; /* depth at which it stands; a `{` counts for what follows it */
+} wick_token;
+
+enum { WICK_LEX_MAX_IFS = 64 };
+
+/* Where the reading stands. Comments and preprocessor lines are passed over; of `#if {` `#else {` only one brace is
+ * counted. */
+typedef struct wick_lexer {
+    const char *at, *end;
+    int64_t line;
+    int braces;
+    bool line_start;
+    int linkage; /* 1 after `extern`, 2 after its "C" */
+    int n_ifs;
+    int ifs[WICK_LEX_MAX_IFS]; /* depth of braces at each open #if */
+} wick_lexer;
+
+void wick_lex_start(wick_lexer *lex, const char *text, size_t bytes);
+wick_token wick_lex_next(wick_lexer *lex);
+bool wick_token_is(const wick_token *token, const char *spelling);
+/* Appends a string literal's bytes, escapes decoded. False at an escape that C does not know, or a NUL. */
+bool wick_token_decode(const wick_token *token, wick_text *out);
+/* The line of the first `name` outside comments; 0 when there is none. */
+int64_t wick_lex_find(const char *text, size_t bytes, const char *name);
+
+/* ---- scan.c ---- */
+
+typedef struct wick_scan_op {
+    const char *name;
+    int64_t line; /* of WICK_OP */
+    wick_signature *signature; /* complete: every variable has its types */
+    int variables[WICK_MAX_VARIABLES]; /* of each variable of the signature: its index in the file's */
+    bool has_cpu, has_cuda; /* the text defines <name>_cpu, <name>_cuda */
+} wick_scan_op;
+
+typedef struct wick_scan {
+    wick_arena arena;
+    const char *file; /* as the source named it */
+    const char *folder; /* absolute: where its own #include "..." looks */
+    const char *text;
+    size_t text_bytes;
+    bool is_text; /* the text was given; `file` is only its name */
+    const char *ns; /* from WICK_NAMESPACE; NULL: none */
+    int64_t ns_line;
+    const char *doc; /* the comment at the head, without its marks; "" when there is none */
+    int n_ops;
+    wick_scan_op *ops;
+    int n_variables; /* of all operators together, in order of appearance */
+    wick_variable variables[WICK_MAX_VARIABLES];
+} wick_scan;
+
+/* Reads the operators out of a source. *out is to be freed in any case. Messages begin FILE:LINE: */
+wick_status wick_scan_source(wick_ctx *ctx, const wick_source *source, wick_scan *out);
+void wick_scan_free(wick_scan *scan);
+/* The namespace for the table: the file's, else the options', else NULL. Refuses what is not a C identifier and what
+ * torch or Wick own; `wick` is for those who ask for it in the options. */
+wick_status wick_scan_namespace(wick_ctx *ctx, const wick_scan *scan, const wick_build_options *options,
+                                const char **out);
+/* How many ways there are to choose one type per variable (1 without variables), and the index-th of them; the last
+ * variable changes fastest, number 0 has every variable at its first type. `types` has room for WICK_MAX_VARIABLES. */
+int64_t wick_scan_combinations(const wick_scan *scan);
+void wick_scan_combination(const wick_scan *scan, int64_t index, wick_dtype *types);
+/* An operator is compiled where every variable of the file that it does not use has its first type. */
+bool wick_scan_op_in(const wick_scan *scan, const wick_scan_op *op, const wick_dtype *types);
+
+/* ---- glue.c ---- */
+
+/* One file of generated C: a source with one choice of element types, for one level of CPUs. */
+typedef struct wick_unit {
+    const wick_scan *scan;
+    const char *ns;
+    wick_dtype types[WICK_MAX_VARIABLES];
+    wick_isa isa;
+} wick_unit;
+
+/* Writes unit `which` of a module of n; the last one also holds the module's table. All operators are in
+ * the table, also those that have no variant in any unit. The author's text comes last, so that nothing in it can break what is generated, and as
+ * a copy: what is compiled is what was scanned, whatever happens to the file meanwhile. `for_reading` names the file
+ * instead. */
+void wick_glue_write(wick_text *out, const wick_unit *units, int64_t n, int64_t which, bool for_reading);
+/* ---- toolchain.c ---- */
+
+typedef struct wick_args {
+    wick_arena *arena;
+    const char **items; /* NULL-terminated */
+    int64_t count, capacity;
+    bool failed; /* out of memory: check once, at the end */
+} wick_args;
+
+void wick_args_add(wick_args *args, const char *item);
+void wick_args_split(wick_args *args, const char *items); /* at blanks; NULL adds nothing */
+void wick_args_all(wick_args *args, const wick_args *from);
+
+/* The compiler and our flags, all but inputs, outputs and -march. */
+wick_status wick_toolchain_find(wick_ctx *ctx, wick_arena *arena, const wick_build_options *options,
+                                wick_args *out);
+/* $CFLAGS and the options' flags: last on a command line, where they override ours and libraries are found. */
+void wick_toolchain_user_flags(const wick_build_options *options, wick_args *out);
+/* "-march=native" and the like; NULL where there is none to give. */
+const char *wick_toolchain_march(bool portable, wick_isa isa);
+
+/* ---- install.c: where Wick's own files lie ---- */
+
+/* The folder that holds wick/op.h; owned by the caller. */
+wick_status wick_install_include(wick_ctx *ctx, char **out);
+/* The path of a file that is installed with Wick ("wick_ops.so"). Owned: wick_string_free. */
+wick_status wick_build_package_file(wick_ctx *ctx, const char *name, char **out);
+
+/* ---- jobs.c: several compilers at once ---- */
+
+typedef struct wick_job {
+    wick_args argv;
+    int64_t unit; /* whose code it compiles */
+    const char *what; /* for progress */
+    bool started, finished;
+    wick_child child;
+    wick_process result;
+} wick_job;
+
+/* Runs them, as many at once as there are CPUs. Stops starting after the first that fails; *failed is its index, or -1.
+ * All that were started are finished on return. */
+wick_status wick_jobs_run(wick_ctx *ctx, wick_job *jobs, int64_t n, const wick_build_options *options,
+                          int64_t *failed);
+void wick_jobs_free(wick_job *jobs, int64_t n);
+
+/* ---- diagnose.c ---- */
+
+/* Turns a compiler's or linker's output into a failure whose first line begins FILE:LINE: of the author's file. */
+wick_status wick_diagnose_failure(wick_ctx *ctx, const wick_unit *units, int64_t n_units, int64_t which,
+                                  const wick_process *result, const char *folder);
+/* Appends a successful compiler's warnings, unless they are there already; `out` may be NULL. */
+void wick_diagnose_warnings(wick_text *out, const wick_process *result, const char *folder);
+
+/* ---- describe.c: what a source says, without building it; src/cli stands on these ---- */
+
+/* The operators of a source as a module's table has them, but without variants. Free with wick_build_list_free. */
+wick_status wick_build_list(wick_ctx *ctx, const wick_source *source, const wick_module_table **out);
+void wick_build_list_free(const wick_module_table *table);
+
+typedef enum wick_description {
+    WICK_DESCRIBE_WORDS = 1,     /* every argument and result on a line of its own */
+    WICK_DESCRIBE_SCHEMA = 2,    /* as torch has it */
+    WICK_DESCRIBE_PROTOTYPE = 4, /* of the C function */
+    WICK_DESCRIBE_STUB = 8       /* of the Python function */
+} wick_description;
+
+/* What a signature means, one of the above or several added up. Owned: wick_string_free. */
+wick_status wick_build_describe(wick_ctx *ctx, const char *name, const char *signature, int what, char **out);
+
+/* ---- build.c ---- */
+
+/* One choice of element types into a module at `output`. */
+wick_status wick_build_types(wick_ctx *ctx, const wick_scan *scan, const wick_dtype *types,
+                             const wick_build_options *options, const char *output, wick_text *warnings);
+/* Lets the compiler read all choices but number `skip` (-1: all), without making code. */
+wick_status wick_build_check(wick_ctx *ctx, const wick_scan *scan, int64_t skip,
+                             const wick_build_options *options, wick_text *warnings);
+/* Both at once: number `index` is built, all others are checked meanwhile. What is built may be used even though
+ * another type has an error: there is none on WICK_OK. */
+wick_status wick_build_first(wick_ctx *ctx, const wick_scan *scan, int64_t index,
+                             const wick_build_options *options, const char *output, wick_text *warnings);
+
+#endif /* WICK_BUILDER_H */

@@ -1,0 +1,195 @@
+/* describe.c -- what there is to read about operators: their list, their meaning, their generated code */
+#include "builder.h"
+
+#include <string.h>
+
+void wick_string_free(char *s) { wick_free(s); }
+
+/* Hands a text over as a string. */
+static wick_status give(wick_ctx *ctx, wick_text *text, char **out)
+{
+    if (text->failed) {
+        wick_text_free(text);
+        return wick_fail(ctx, WICK_ENOMEM, "out of memory");
+    }
+    *out = text->data ? text->data : wick_strdup("");
+    return *out ? WICK_OK : wick_fail(ctx, WICK_ENOMEM, "out of memory");
+}
+
+/* ---- a list ---- */
+
+typedef struct listing {
+    wick_module_table table; /* first, so that the table's address is the listing's */
+    wick_scan scan;
+} listing;
+
+static wick_status fill_entry(wick_ctx *ctx, wick_scan *scan, const wick_scan_op *op, wick_op_entry *out)
+{
+    wick_text text = {0};
+    wick_signature_print(&text, op->signature);
+    *out = (wick_op_entry){scan->ns, op->name, NULL, scan->doc, scan->file, op->line, NULL, 0};
+    if (!text.failed) out->signature = wick_arena_strndup(&scan->arena, wick_text_str(&text), text.size);
+    wick_text_free(&text);
+    return out->signature ? WICK_OK : wick_fail(ctx, WICK_ENOMEM, "out of memory");
+}
+
+wick_status wick_build_list(wick_ctx *ctx, const wick_source *source, const wick_module_table **out)
+{
+    listing *list = wick_calloc(1, sizeof *list);
+    wick_op_entry *ops;
+    wick_status status;
+    if (!list) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
+    status = wick_scan_source(ctx, source, &list->scan);
+    if (status) goto done;
+    ops = wick_arena_alloc(&list->scan.arena, (size_t)list->scan.n_ops * sizeof *ops);
+    if (!ops) status = wick_fail(ctx, WICK_ENOMEM, "out of memory");
+    for (int i = 0; !status && i < list->scan.n_ops; i++) {
+        status = fill_entry(ctx, &list->scan, &list->scan.ops[i], &ops[i]);
+    }
+    if (status) goto done;
+    list->table = (wick_module_table){WICK_MODULE_MAGIC, WICK_ABI, WICK_VERSION, ops, list->scan.n_ops};
+    *out = &list->table;
+done:
+    if (status) wick_build_list_free(&list->table);
+    return status;
+}
+
+void wick_build_list_free(const wick_module_table *table)
+{
+    listing *list = (listing *)(uintptr_t)table;
+    if (!list) return;
+    wick_scan_free(&list->scan);
+    wick_free(list);
+}
+
+/* ---- a signature ---- */
+
+static void add_default(wick_text *out, const wick_param *param)
+{
+    switch (param->kind) {
+    case WICK_KIND_INT: wick_text_printf(out, ", %lld if left out", (long long)param->default_int); break;
+    case WICK_KIND_FLOAT: wick_text_printf(out, ", %g if left out", param->default_float); break;
+    case WICK_KIND_BOOL:
+        wick_text_printf(out, ", %s if left out", param->default_int ? "true" : "false");
+        break;
+    case WICK_KIND_STR: wick_text_printf(out, ", '%s' if left out", param->default_str); break;
+    case WICK_KIND_CHOICE:
+        wick_text_printf(out, ", '%s' if left out", param->choices[param->default_int]);
+        break;
+    case WICK_KIND_TENSOR:
+    case WICK_KIND_SHAPE: wick_text_add(out, ", may be left out"); break;
+    }
+}
+
+static void add_tensor(wick_text *out, const wick_signature *sig, const wick_param *param)
+{
+    wick_text_add(out, " of ");
+    wick_elem_print_types(out, sig, &param->elem);
+    if (param->in_place) wick_text_add(out, ", written in place");
+    if (param->strided) wick_text_add(out, ", with its strides");
+}
+
+static void add_param(wick_text *out, const wick_signature *sig, const wick_param *param, const char *role)
+{
+    wick_text type = {0};
+    wick_param_print_type(&type, sig, param);
+    wick_text_printf(out, "  %-8s %-12s %-20s", role, param->name, wick_text_str(&type));
+    wick_text_free(&type);
+    if (param->kind == WICK_KIND_TENSOR) {
+        wick_text_add(out, " tensor");
+        add_tensor(out, sig, param);
+    } else if (param->kind == WICK_KIND_SHAPE) {
+        wick_text_add(out, " only its sizes");
+    } else {
+        wick_text_add(out, " a plain value");
+    }
+    if (param->optional) wick_text_add(out, ", optional");
+    if (param->has_default) add_default(out, param);
+    wick_text_add(out, "\n");
+}
+
+static void add_words(wick_text *out, const wick_signature *sig)
+{
+    wick_signature_print_call(out, sig);
+    wick_text_add(out, "\n");
+    for (int i = 0; i < sig->n_inputs; i++) {
+        add_param(out, sig, &sig->inputs[i], "takes");
+    }
+    for (int i = 0; i < sig->n_outputs; i++) {
+        add_param(out, sig, &sig->outputs[i], "returns");
+    }
+    for (int i = 0; i < sig->n_scratch; i++) {
+        add_param(out, sig, &sig->scratch[i], "scratch");
+    }
+}
+
+wick_status wick_build_describe(wick_ctx *ctx, const char *name, const char *signature, int what, char **out)
+{
+    wick_arena arena = {0};
+    wick_signature *sig = NULL;
+    wick_text text = {0};
+    wick_status status = wick_signature_parse(ctx, &arena, name, signature, &sig);
+    if (status) goto done;
+    if (what & WICK_DESCRIBE_WORDS) add_words(&text, sig);
+    if (what & WICK_DESCRIBE_SCHEMA) {
+        wick_signature_print_schema(&text, sig);
+        wick_text_add(&text, "\n");
+    }
+    if (what & WICK_DESCRIBE_PROTOTYPE) {
+        wick_signature_print_prototype(&text, sig, "cpu", true);
+        wick_text_add(&text, "\n");
+    }
+    if (what & WICK_DESCRIBE_STUB) {
+        wick_signature_print_stub(&text, sig);
+        wick_text_add(&text, "\n");
+    }
+    status = give(ctx, &text, out);
+done:
+    wick_arena_free(&arena);
+    return status;
+}
+
+/* ---- the generated code ---- */
+
+/* "f32 i32": one type per variable of the file, in order. */
+static wick_status read_types(wick_ctx *ctx, const wick_scan *scan, const char *words, wick_dtype *types)
+{
+    wick_scan_combination(scan, 0, types);
+    for (int i = 0; words && i < scan->n_variables; i++) {
+        const wick_variable *v = &scan->variables[i];
+        size_t n = strcspn(words += strspn(words, " ,"), " ,");
+        bool reserved, listed = false;
+        types[i] = wick_dtype_parse(words, n, &reserved);
+        for (int k = 0; k < v->n_types; k++) {
+            listed = listed || v->types[k] == types[i];
+        }
+        if (!listed) {
+            return wick_fail(ctx, WICK_EINVAL, "%s:1: \"%.*s\" is not one of the types of %s in this file",
+                             scan->file, (int)n, words, v->name);
+        }
+        words += n;
+    }
+    if (words && words[strspn(words, " ,")]) {
+        return wick_fail(ctx, WICK_EINVAL, "%s:1: this file has %d type variables, more types are given",
+                         scan->file, scan->n_variables);
+    }
+    return WICK_OK;
+}
+
+wick_status wick_build_show(wick_ctx *ctx, const wick_source *source, const wick_build_options *options,
+                            const char *types, char **out)
+{
+    wick_scan scan;
+    wick_unit unit = {0};
+    wick_text text = {0};
+    wick_status status = wick_scan_source(ctx, source, &scan);
+    unit.scan = &scan;
+    if (!status) status = wick_scan_namespace(ctx, &scan, options, &unit.ns);
+    if (!status) status = read_types(ctx, &scan, types, unit.types);
+    if (!status) {
+        wick_glue_write(&text, &unit, 1, 0, true);
+        status = give(ctx, &text, out);
+    }
+    wick_scan_free(&scan);
+    return status;
+}

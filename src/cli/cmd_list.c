@@ -1,0 +1,68 @@
+/* cmd_list.c -- `wick list`: names and signatures in columns */
+#include "cli.h"
+
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct arguments {
+    const char **files;
+    int n_files;
+} arguments;
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    arguments *a = state->input;
+    if (key != ARGP_KEY_ARG) return ARGP_ERR_UNKNOWN;
+    a->files[a->n_files++] = value;
+    return 0;
+}
+
+static const char *namespace_of(const wick_op_entry *op) { return op->ns ? op->ns : "local"; }
+
+static void print_table(const wick_module_table *table)
+{
+    int width = 0;
+    for (int64_t i = 0; i < table->n_ops; i++) {
+        int n = (int)(strlen(namespace_of(&table->ops[i])) + 1 + strlen(table->ops[i].name));
+        if (n > width) width = n;
+    }
+    for (int64_t i = 0; i < table->n_ops; i++) {
+        const wick_op_entry *op = &table->ops[i];
+        int n = (int)strlen(namespace_of(op)) + 1;
+        printf("%s.%-*s  %s\n", namespace_of(op), width - n, op->name, op->signature);
+    }
+}
+
+static int list(wick_ctx *ctx, const char *file, const char *verb)
+{
+    cli_table t = {0};
+    wick_status status = file ? cli_table_open(ctx, file, &t) : cli_table_shipped(ctx, &t);
+    if (status) return cli_fail(verb, wick_ctx_message(ctx));
+    print_table(t.table);
+    cli_table_close(&t);
+    return CLI_OK;
+}
+
+int cmd_list(int argc, char **argv)
+{
+    static const struct argp argp = {
+        NULL, parse, "[FILE.c|MODULE.so...]",
+        "List operators and their signatures: those that come with Wick, or those of files and modules.\v"
+        "Example:\n  wick list my_ops.c acme_ops.so",
+        NULL, NULL, NULL};
+    arguments a = {calloc((size_t)argc + 1, sizeof *a.files), 0};
+    int code = CLI_OK;
+    if (!a.files) return cli_fail(argv[0], "out of memory");
+    argp_parse(&argp, argc, argv, 0, NULL, &a);
+    /* A context keeps its first failure, so each file has its own. */
+    for (int i = 0; i < (a.n_files ? a.n_files : 1); i++) {
+        wick_ctx *ctx = wick_ctx_new();
+        int listed = ctx ? list(ctx, a.n_files ? a.files[i] : NULL, argv[0]) : cli_fail(argv[0], "out of memory");
+        if (listed) code = listed;
+        wick_ctx_free(ctx);
+    }
+    free(a.files);
+    return code;
+}

@@ -1,0 +1,130 @@
+/* cmd_show.c -- `wick show`: what a signature means and what is made of it */
+#include "cli.h"
+
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_GLUE = 256, KEY_SCHEMA, KEY_PROTOTYPE, KEY_STUB, KEY_TYPES };
+
+typedef struct arguments {
+    const char *what; /* a file, or the name of a shipped operator */
+    const char *types;
+    bool glue;
+    int parts;
+} arguments;
+
+static const struct argp_option options[] = {
+    {"schema", KEY_SCHEMA, NULL, 0, "the schema that torch registers", 0},
+    {"prototype", KEY_PROTOTYPE, NULL, 0, "the C function to write", 0},
+    {"stub", KEY_STUB, NULL, 0, "the Python function, for a .pyi", 0},
+    {"glue", KEY_GLUE, NULL, 0, "the C code that is generated around a source", 0},
+    {"types", KEY_TYPES, "TYPES", 0, "for --glue: the element types, as \"f32\" or \"f32 i64\"", 0},
+    {0}};
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    arguments *a = state->input;
+    switch (key) {
+    case KEY_SCHEMA: a->parts |= CLI_SCHEMA; break;
+    case KEY_PROTOTYPE: a->parts |= CLI_PROTOTYPE; break;
+    case KEY_STUB: a->parts |= CLI_STUB; break;
+    case KEY_GLUE: a->glue = true; break;
+    case KEY_TYPES: a->types = value; break;
+    case ARGP_KEY_ARG:
+        if (a->what) argp_error(state, "one file or operator at a time");
+        a->what = value;
+        break;
+    case ARGP_KEY_END:
+        if (!a->what) argp_error(state, "which file or operator?");
+        break;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static int show_glue(wick_ctx *ctx, const arguments *a, const char *verb)
+{
+    wick_source source = {a->what, NULL};
+    char *code = NULL;
+    if (wick_build_show(ctx, &source, NULL, a->types, &code)) return cli_fail(verb, wick_ctx_message(ctx));
+    fputs(code, stdout);
+    wick_string_free(code);
+    return CLI_OK;
+}
+
+static int show_op(wick_ctx *ctx, const wick_op_entry *op, int parts, const char *verb)
+{
+    char *text = NULL;
+    int all = CLI_WORDS | CLI_SCHEMA | CLI_PROTOTYPE;
+    if (wick_build_describe(ctx, op->name, op->signature, parts ? parts : all, &text)) {
+        return cli_fail(verb, wick_ctx_message(ctx));
+    }
+    fputs(text, stdout);
+    wick_string_free(text);
+    return CLI_OK;
+}
+
+static bool is_file(const char *what) { return strpbrk(what, "./") != NULL; }
+
+static int no_such_op(const cli_table *t, const char *name, const char *verb)
+{
+    const char *nearest = NULL;
+    const char **names = calloc((size_t)t->table->n_ops + 1, sizeof *names);
+    for (int64_t i = 0; names && i < t->table->n_ops; i++) {
+        names[i] = t->table->ops[i].name;
+    }
+    if (names) nearest = cli_nearest(name, names, (int)t->table->n_ops);
+    fprintf(stderr, "%s: Wick ships no operator \"%s\"", verb, name);
+    if (nearest) fprintf(stderr, "; did you mean \"%s\"?", nearest);
+    fputs("\n", stderr);
+    free(names);
+    return CLI_FAILED;
+}
+
+static int show_table(wick_ctx *ctx, const cli_table *t, const arguments *a, const char *verb)
+{
+    int shown = 0;
+    for (int64_t i = 0; i < t->table->n_ops; i++) {
+        const wick_op_entry *op = &t->table->ops[i];
+        if (!is_file(a->what) && strcmp(op->name, a->what) != 0) continue;
+        /* The doc is a file's: once, in front of the first of its operators. */
+        if (!a->parts && op->doc[0] && (!shown || strcmp(op->file, op[-1].file) != 0)) printf("%s\n", op->doc);
+        if (!a->parts) puts("");
+        shown++;
+        if (show_op(ctx, op, a->parts, verb)) return CLI_FAILED;
+    }
+    return shown ? CLI_OK : no_such_op(t, a->what, verb);
+}
+
+static int show(wick_ctx *ctx, const arguments *a, const char *verb)
+{
+    cli_table t = {0};
+    wick_status status;
+    int code;
+    if (a->glue) return show_glue(ctx, a, verb);
+    status = is_file(a->what) ? cli_table_open(ctx, a->what, &t) : cli_table_shipped(ctx, &t);
+    if (status) return cli_fail(verb, wick_ctx_message(ctx));
+    code = show_table(ctx, &t, a, verb);
+    cli_table_close(&t);
+    return code;
+}
+
+int cmd_show(int argc, char **argv)
+{
+    static const struct argp argp = {
+        options, parse, "FILE.c|MODULE.so|OPERATOR",
+        "Say what operators take and return, and what Wick makes of them.\v"
+        "Example:\n  wick show scale_bias_relu\n  wick show my_op.c --glue --types f64",
+        NULL, NULL, NULL};
+    arguments a = {0};
+    wick_ctx *ctx;
+    int code;
+    argp_parse(&argp, argc, argv, 0, NULL, &a);
+    ctx = wick_ctx_new();
+    if (!ctx) return cli_fail(argv[0], "out of memory");
+    code = show(ctx, &a, argv[0]);
+    wick_ctx_free(ctx);
+    return code;
+}

@@ -1,0 +1,211 @@
+/* load.c -- a module's file becomes operators
+ *
+ * A module is a shared object with one exported table. It is opened once and never closed: code that a call may be
+ * running, and text that messages point into, stay where they are. The file's identity is checked before the loader
+ * runs any of it, as far as that can be told: an ELF header of this machine, and our table's symbol.
+ */
+#include "module.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+enum { THIS_MACHINE = EM_X86_64 };
+#else
+enum { THIS_MACHINE = EM_AARCH64 };
+#endif
+
+/* Every part that the headers promise lies inside the file. Mapping a file cut short would end the process (SIGBUS),
+ * and dlopen's words for a text file are poor, so both are looked for first. */
+static bool is_whole(FILE *f, const Elf64_Ehdr *header, uint64_t file_bytes)
+{
+    Elf64_Phdr part;
+    uint64_t sections = (uint64_t)header->e_shnum * header->e_shentsize;
+    if (header->e_phentsize != sizeof part || header->e_shoff > file_bytes) return false;
+    if (sections > file_bytes - header->e_shoff) return false;
+    for (unsigned i = 0; i < header->e_phnum; i++) {
+        if (fseek(f, (long)(header->e_phoff + i * sizeof part), SEEK_SET) != 0) return false;
+        if (fread(&part, sizeof part, 1, f) != 1) return false;
+        if (part.p_offset > file_bytes || part.p_filesz > file_bytes - part.p_offset) return false;
+    }
+    return true;
+}
+
+static wick_status check_file(wick_ctx *ctx, const char *path)
+{
+    Elf64_Ehdr header = {0};
+    FILE *f = fopen(path, "rb");
+    if (!f) return wick_fail(ctx, WICK_EIO, "%s: %s", path, strerror(errno));
+    size_t n = fread(&header, 1, sizeof header, f);
+    long bytes = fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
+    bool elf = n >= SELFMAG && memcmp(header.e_ident, ELFMAG, SELFMAG) == 0;
+    bool ours = n == sizeof header && header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_machine == THIS_MACHINE;
+    bool whole = ours && bytes > 0 && is_whole(f, &header, (uint64_t)bytes);
+
+    fclose(f);
+    if (!elf) return wick_fail(ctx, WICK_EIO, "%s: not a Wick module (not a shared object)", path);
+    if (n == sizeof header && !ours)
+        return wick_fail(ctx, WICK_EIO, "%s: a shared object for another kind of machine", path);
+    if (!whole) return wick_fail(ctx, WICK_EIO, "%s: truncated: build or copy it again", path);
+    return WICK_OK;
+}
+
+wick_status wick_module_open(wick_ctx *ctx, const char *path, const wick_module_table **out)
+{
+    WICK_TRY(check_file(ctx, path));
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) return wick_fail(ctx, WICK_EIO, "%s: cannot be loaded: %s", path, dlerror());
+    const wick_module_table *table = dlsym(library, WICK_MODULE_SYMBOL);
+    if (!table || table->magic != WICK_MODULE_MAGIC) {
+        dlclose(library);
+        return wick_fail(ctx, WICK_EIO, "%s: a shared object, but not a Wick module (it exports no %s)", path,
+                         WICK_MODULE_SYMBOL);
+    }
+    if (table->abi != WICK_ABI) {
+        unsigned abi = table->abi;
+        dlclose(library);
+        return wick_fail(ctx, WICK_EIO,
+                         "%s: built for Wick's ABI %u, this is ABI %u: rebuild it with this version (wick build)", path,
+                         abi, WICK_ABI);
+    }
+    *out = table;
+    return WICK_OK;
+}
+
+/* ---- definitions ---- */
+
+static void def_free(wick_op_def *def)
+{
+    if (!def) return;
+    wick_variant_node *node = atomic_load(&def->variants);
+    while (node) {
+        wick_variant_node *next = node->next;
+        wick_free(node);
+        node = next;
+    }
+    wick_arena arena = def->arena;
+    wick_arena_free(&arena);
+}
+
+static const char *keep(wick_arena *arena, const char *s) { return wick_arena_strndup(arena, s, strlen(s)); }
+
+/* The absolute path of the source if it is there, else of the module. */
+static const char *origin_of(wick_ctx *ctx, wick_arena *arena, const wick_define *what, const char *file)
+{
+    if (what->origin) return keep(arena, what->origin);
+    char *path = NULL;
+    if (wick_path_absolute(ctx, file, &path) != WICK_OK) {
+        wick_ctx_clear(ctx);
+        if (wick_path_absolute(ctx, what->path, &path) != WICK_OK) return NULL;
+    }
+    const char *kept = keep(arena, path);
+    wick_free(path);
+    return kept;
+}
+
+static wick_status def_new(wick_ctx *ctx, const wick_define *what, const wick_op_entry *entry, wick_op_def **out)
+{
+    wick_arena arena = {0};
+    wick_op_def *def = wick_arena_alloc(&arena, sizeof *def);
+    wick_signature *sig = NULL;
+    wick_status status = WICK_ENOMEM;
+
+    if (!def) goto no_memory;
+    status = wick_signature_parse(ctx, &arena, entry->name, entry->signature, &sig);
+    if (status == WICK_OK) status = wick_signature_require_types(ctx, sig);
+    if (status != WICK_OK) goto failed;
+    def->sig = sig;
+    def->text = keep(&arena, entry->signature);
+    def->doc = keep(&arena, entry->doc);
+    def->file = keep(&arena, entry->file);
+    def->origin = origin_of(ctx, &arena, what, entry->file);
+    def->resolve = what->resolve;
+    def->resolve_arg = what->resolve_arg;
+    if (!def->text || !def->doc || !def->file || !def->origin) goto no_memory;
+    def->arena = arena;
+    for (int64_t i = 0; i < entry->n_variants; i++) {
+        status = wick_op_def_push(ctx, def, entry->variants[i]);
+        if (status != WICK_OK) {
+            def_free(def);
+            return status;
+        }
+    }
+    *out = def;
+    return WICK_OK;
+
+no_memory:
+    if (!ctx->failed) status = wick_fail(ctx, WICK_ENOMEM, "out of memory");
+failed:
+    wick_arena_free(&arena);
+    return status;
+}
+
+/* A name has one owner: the file that defined it first. */
+static wick_status check_owner(wick_ctx *ctx, const wick_op *op, const wick_op_def *def, int64_t line)
+{
+    const wick_op_def *now = wick_op_current(op);
+    if (!now || !strcmp(now->origin, def->origin)) return WICK_OK;
+    return wick_fail(ctx, WICK_EINVAL,
+                     "%s:%lld: operator %s::%s is already defined by %s: rename one of them, or put "
+                     "WICK_NAMESPACE(...) into one of the files",
+                     def->origin, (long long)line, op->ns, op->name, now->origin);
+}
+
+wick_status wick_module_define(wick_ctx *ctx, const wick_define *what, wick_module **out)
+{
+    const wick_module_table *table = what->table;
+    size_t n = (size_t)table->n_ops;
+    wick_op_def **defs = wick_calloc(n + 1, sizeof *defs);
+    wick_module *module = wick_calloc(1, sizeof *module);
+    wick_op **list = wick_calloc(n + 1, sizeof *list);
+    wick_status status = WICK_OK;
+
+    if (!defs || !module || !list) status = wick_fail(ctx, WICK_ENOMEM, "out of memory");
+    for (size_t i = 0; i < n && status == WICK_OK; i++)
+        status = def_new(ctx, what, &table->ops[i], &defs[i]);
+
+    wick_registry_lock();
+    for (size_t i = 0; i < n && status == WICK_OK; i++) {
+        const char *ns = table->ops[i].ns ? table->ops[i].ns : what->default_ns;
+        list[i] = wick_registry_intern(ns, table->ops[i].name);
+        status = list[i] ? check_owner(ctx, list[i], defs[i], table->ops[i].line)
+                         : wick_fail(ctx, WICK_ENOMEM, "out of memory");
+    }
+    for (size_t i = 0; i < n && status == WICK_OK; i++) {
+        defs[i]->previous = wick_op_current(list[i]);
+        atomic_store_explicit(&list[i]->def, defs[i], memory_order_release);
+        defs[i] = NULL;
+    }
+    wick_registry_unlock();
+
+    if (status == WICK_OK) {
+        module->ops = list;
+        module->n_ops = table->n_ops;
+        *out = module;
+    } else {
+        for (size_t i = 0; defs && i < n; i++)
+            def_free(defs[i]);
+        wick_free(module);
+        wick_free(list);
+    }
+    wick_free(defs);
+    return status;
+}
+
+wick_status wick_module_load(wick_ctx *ctx, const char *path, wick_module **out)
+{
+    wick_define what = {.path = path, .default_ns = "local"};
+    wick_ctx_clear(ctx);
+    WICK_TRY(wick_module_open(ctx, path, &what.table));
+    return wick_module_define(ctx, &what, out);
+}
+
+int64_t wick_module_count(const wick_module *module) { return module->n_ops; }
+
+wick_op *wick_module_op(const wick_module *module, int64_t index)
+{
+    return index >= 0 && index < module->n_ops ? module->ops[index] : NULL;
+}

@@ -1,0 +1,170 @@
+/* plain.c -- the host of a program without torch: results live in memory from malloc
+ *
+ * A result's sizes, strides and data are one block: sizes and strides in front, data behind them, aligned for vector
+ * loads. Only the CPU exists here.
+ */
+#include "module.h"
+
+#include <string.h>
+
+enum { DATA_ALIGNMENT = 64 };
+
+static wick_status plain_empty(wick_ctx *ctx, wick_dtype dtype, int device_type, int device_index, int dim,
+                               const int64_t *size, wick_tensor *out)
+{
+    size_t header = (size_t)dim * 2 * sizeof(int64_t) + DATA_ALIGNMENT;
+    uint64_t bytes = (uint64_t)wick_shape_numel(dim, size) * wick_dtype_size(dtype);
+    char *block = bytes < SIZE_MAX / 2 ? wick_malloc(header + (size_t)bytes) : NULL;
+
+    if (!block) return wick_fail(ctx, WICK_ENOMEM, "out of memory for %llu bytes", (unsigned long long)bytes);
+    int64_t *sizes = (int64_t *)(void *)block;
+    if (dim) memcpy(sizes, size, (size_t)dim * sizeof *size);
+    wick_shape_contiguous_strides(dim, size, sizes + dim);
+    uintptr_t start = (uintptr_t)block + header;
+    *out = (wick_tensor){.data = block + header - start % DATA_ALIGNMENT,
+                         .dim = dim,
+                         .dtype = (int32_t)dtype,
+                         .device_type = device_type,
+                         .device_index = device_index,
+                         .size = sizes,
+                         .stride = sizes + dim,
+                         .handle = block};
+    return WICK_OK;
+}
+
+static wick_status plain_copy(wick_ctx *ctx, wick_tensor *to, const wick_tensor *from)
+{
+    int64_t contiguous[WICK_MAX_RANK];
+    (void)ctx;
+    wick_shape_contiguous_strides(to->dim, to->size, contiguous);
+    wick_shape_copy(to->dim, to->size, to->data, to->stride ? to->stride : contiguous, from->data,
+                    from->stride ? from->stride : contiguous, wick_dtype_size(to->dtype));
+    return WICK_OK;
+}
+
+static void plain_release(wick_tensor *tensor)
+{
+    wick_free(tensor->handle);
+    tensor->handle = NULL;
+}
+
+static const wick_host plain_host = {.empty = plain_empty, .copy = plain_copy, .release = plain_release};
+
+/* ---- the public face ---- */
+
+wick_value wick_tensor_of(void *data, wick_dtype dtype, int32_t dim, const int64_t *size)
+{
+    wick_value v = {.kind = WICK_VALUE_TENSOR};
+    v.as.tensor = (wick_tensor){.data = data, .dim = dim, .dtype = (int32_t)dtype, .size = size};
+    return v;
+}
+
+wick_value wick_int(int64_t i)
+{
+    wick_value v = {.kind = WICK_VALUE_INT};
+    v.as.i = i;
+    return v;
+}
+
+wick_value wick_float(double f)
+{
+    wick_value v = {.kind = WICK_VALUE_FLOAT};
+    v.as.f = f;
+    return v;
+}
+
+wick_value wick_bool(bool b)
+{
+    wick_value v = {.kind = WICK_VALUE_BOOL};
+    v.as.b = b;
+    return v;
+}
+
+wick_value wick_str(const char *s)
+{
+    wick_value v = {.kind = WICK_VALUE_STR};
+    v.as.s = s;
+    return v;
+}
+
+void wick_value_free(wick_value *value)
+{
+    if (value->kind == WICK_VALUE_TENSOR && value->owned) plain_release(&value->as.tensor);
+    *value = (wick_value){0};
+}
+
+static wick_status check_tensor(wick_ctx *ctx, const char *name, const wick_value *v)
+{
+    const wick_tensor *t = &v->as.tensor;
+    if (v->kind != WICK_VALUE_TENSOR) return WICK_OK;
+    if (t->dim < 0 || t->dim > WICK_MAX_RANK || (t->dim && !t->size))
+        return wick_fail(ctx, WICK_EINVAL, "%s has no usable shape", name);
+    for (int d = 0; d < t->dim; d++)
+        if (t->size[d] < 0) return wick_fail(ctx, WICK_EINVAL, "%s.shape[%d] is negative", name, d);
+    if (t->device_type != WICK_CPU)
+        return wick_fail(ctx, WICK_ENOTSUP, "%s is on a device, expected memory of the CPU", name);
+    if (!t->data && wick_shape_numel(t->dim, t->size) != 0)
+        return wick_fail(ctx, WICK_EINVAL, "%s has no data", name);
+    return WICK_OK;
+}
+
+static wick_status check_call(wick_ctx *ctx, const wick_signature *sig, const wick_value *args, int64_t n_args,
+                              wick_value *results, int64_t n_results)
+{
+    if (n_args != sig->n_inputs)
+        return wick_fail(ctx, WICK_EINVAL, "got %lld arguments, expected %d", (long long)n_args, sig->n_inputs);
+    if (n_results != sig->n_outputs)
+        return wick_fail(ctx, WICK_EINVAL, "got room for %lld results, expected %d", (long long)n_results,
+                         sig->n_outputs);
+    for (int i = 0; i < sig->n_inputs; i++)
+        WICK_TRY(check_tensor(ctx, sig->inputs[i].name, &args[i]));
+    for (int i = 0; i < sig->n_outputs; i++)
+        WICK_TRY(check_tensor(ctx, sig->outputs[i].name, &results[i]));
+    return WICK_OK;
+}
+
+/* Tensors without strides get those of a contiguous one, from `room`; returns where the next may take theirs. */
+static int64_t *with_strides(wick_value *v, int64_t *room)
+{
+    wick_tensor *t = &v->as.tensor;
+    if (v->kind != WICK_VALUE_TENSOR || t->stride) return room;
+    wick_shape_contiguous_strides(t->dim, t->size, room);
+    t->stride = room;
+    return room + t->dim;
+}
+
+static int64_t count_dims(const wick_value *values, int64_t n)
+{
+    int64_t dims = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (values[i].kind == WICK_VALUE_TENSOR) dims += values[i].as.tensor.dim;
+    return dims;
+}
+
+wick_status wick_op_call(wick_ctx *ctx, wick_op *op, const wick_value *args, int64_t n_args,
+                         wick_value *results, int64_t n_results)
+{
+    wick_value complete[WICK_MAX_PARAMS];
+    wick_ctx_clear(ctx);
+    wick_status s = check_call(ctx, wick_op_current(op)->sig, args, n_args, results, n_results);
+    int64_t dims = s == WICK_OK ? count_dims(args, n_args) + count_dims(results, n_results) : 0;
+    int64_t *strides = s == WICK_OK ? wick_malloc((size_t)dims * sizeof *strides) : NULL;
+
+    if (s == WICK_OK && !strides) s = wick_fail(ctx, WICK_ENOMEM, "out of memory");
+    if (s != WICK_OK) {
+        wick_ctx_prefix(ctx, "%s: ", op->name);
+        return s;
+    }
+    int64_t *room = strides;
+    for (int64_t i = 0; i < n_args; i++) {
+        complete[i] = args[i];
+        room = with_strides(&complete[i], room);
+    }
+    for (int64_t i = 0; i < n_results; i++)
+        room = with_strides(&results[i], room);
+    s = wick_op_invoke(ctx, op, &plain_host, complete, results);
+    for (int64_t i = 0; i < n_results; i++)
+        if (!results[i].owned && results[i].kind == WICK_VALUE_TENSOR) results[i].as.tensor.stride = NULL;
+    wick_free(strides);
+    return s;
+}

@@ -1,0 +1,249 @@
+/* extension.c -- the module `_wick` */
+#include "extension.h"
+
+#include <string.h>
+
+extension_state extension;
+
+PyObject *raise_status(const wick_ctx *ctx, wick_status status)
+{
+    const char *words = wick_ctx_message(ctx);
+    if (status == WICK_ENOMEM && !strcmp(words, "out of memory")) return PyErr_NoMemory();
+    PyErr_SetString(status == WICK_ECOMPILE ? extension.build_error : PyExc_RuntimeError, words);
+    return NULL;
+}
+
+static PyObject *raise_build(const wick_ctx *ctx)
+{
+    PyErr_SetString(extension.build_error, wick_ctx_message(ctx));
+    return NULL;
+}
+
+/* ---- torch ---- */
+
+PyDoc_STRVAR(attach_doc, "attach(Tensor, Parameter, helpers)\n--\n\n"
+                         "Finds torch's C functions in the process. Called once, before anything is loaded.");
+
+static PyObject *attach(PyObject *module, PyObject *args)
+{
+    PyObject *tensor, *parameter, *helpers;
+    wick_ctx ctx;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OOO", &tensor, &parameter, &helpers)) return NULL;
+    wick_ctx_init(&ctx, NULL);
+    wick_status s = wick_torch_init(&ctx);
+    if (s != WICK_OK) {
+        PyErr_SetString(PyExc_ImportError, wick_ctx_message(&ctx));
+        wick_ctx_deinit(&ctx);
+        return NULL;
+    }
+    wick_ctx_deinit(&ctx);
+    Py_INCREF(tensor);
+    Py_INCREF(parameter);
+    Py_INCREF(helpers);
+    extension.tensor_type = tensor;
+    extension.parameter_type = parameter;
+    extension.helpers = helpers;
+    wick_torch_set_gradient_hook(gradient_hook);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(learn_doc, "learn(examples)\n--\n\n"
+                        "Checks torch's internals against examples, a list of (tensor, address, dispatch keys, kind,\n"
+                        "requires_grad); True if calls may use them.");
+
+static PyObject *learn(PyObject *module, PyObject *examples)
+{
+    (void)module;
+    bool usable = PyList_Check(examples) && tensors_learn(examples);
+    return PyBool_FromLong(usable);
+}
+
+PyDoc_STRVAR(learn_state_doc, "learn_state()\n--\n\nThe thread's dispatch state right now is one for direct calls.");
+
+static PyObject *learn_state(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyBool_FromLong(wick_torch_learn_state());
+}
+
+PyDoc_STRVAR(set_mode_doc, "set_mode(name)\n--\n\n"
+                           "How direct calls reach tensors: 'internals', 'dlpack' or 'dispatcher'. False if it cannot be had.");
+
+static PyObject *set_mode(PyObject *module, PyObject *name)
+{
+    (void)module;
+    const char *mode = PyUnicode_AsUTF8AndSize(name, NULL);
+    if (!mode) return NULL;
+    bool internals = !strcmp(mode, "internals"), dlpack = !strcmp(mode, "dlpack");
+    bool possible = internals ? wick_torch_internals_usable() : !dlpack || dlpack_attach(extension.tensor_type);
+    if (possible) extension.mode = internals ? DIRECT_INTERNALS : dlpack ? DIRECT_DLPACK : DIRECT_DISPATCHER;
+    if (possible && !internals) wick_torch_internals_disable();
+    return PyBool_FromLong(possible);
+}
+
+/* ---- loading ---- */
+
+/* Makes a module's operators known to torch; a list of their functions. */
+static PyObject *publish(wick_ctx *ctx, const wick_module *module)
+{
+    PyObject *list = PyList_New(0);
+    for (int64_t i = 0; list && i < wick_module_count(module); i++) {
+        wick_op *op = wick_module_op(module, i);
+        bool changed = false;
+        if (wick_torch_register(ctx, op, &changed) != WICK_OK) {
+            Py_DECREF(list);
+            return raise_build(ctx);
+        }
+        if (changed) {
+            PyObject *done = PyObject_CallMethod(extension.helpers, "forget", "ss", op->ns, op->name);
+            if (!done) Py_CLEAR(list);
+            Py_XDECREF(done);
+        }
+        PyObject *function = list ? operator_function(op) : NULL;
+        if (!function || PyList_Append(list, function) < 0) Py_CLEAR(list);
+        Py_XDECREF(function);
+    }
+    return list;
+}
+
+PyDoc_STRVAR(load_module_doc, "load_module(path)\n--\n\nLoads a module; the functions of its operators.");
+
+static PyObject *load_module(PyObject *module, PyObject *path)
+{
+    PyObject *bytes = NULL, *result;
+    wick_module *loaded = NULL;
+    wick_ctx ctx;
+    (void)module;
+    if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
+    wick_ctx_init(&ctx, NULL);
+    PyThreadState *thread = PyEval_SaveThread();
+    wick_status s = wick_module_load(&ctx, PyBytes_AsString(bytes), &loaded);
+    PyEval_RestoreThread(thread);
+    result = s == WICK_OK ? publish(&ctx, loaded) : raise_build(&ctx);
+    Py_DECREF(bytes);
+    wick_ctx_deinit(&ctx);
+    return result;
+}
+
+enum { MAX_FLAGS = 256 };
+
+/* flags: a tuple of str; the strings live as long as the tuple. */
+static bool read_flags(PyObject *flags, const char **out)
+{
+    Py_ssize_t n = PyTuple_Size(flags);
+    if (n < 0 || n >= MAX_FLAGS) {
+        if (n >= 0) PyErr_Format(PyExc_ValueError, "%zd flags, expected fewer than %d", n, MAX_FLAGS);
+        return false;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        out[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(flags, i), NULL);
+        if (!out[i]) return false;
+    }
+    out[n] = NULL;
+    return true;
+}
+
+PyDoc_STRVAR(load_source_doc, "load_source(path, text, include, flags)\n--\n\n"
+                              "Builds a source and loads it; (functions, warnings). text None: read the file at path.");
+
+static PyObject *load_source(PyObject *module, PyObject *args)
+{
+    const char *flags[MAX_FLAGS], *text, *include;
+    PyObject *path = NULL, *flag_tuple, *functions, *result = NULL;
+    wick_module *loaded = NULL;
+    char *warnings = NULL;
+    wick_ctx ctx;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O&zsO", PyUnicode_FSConverter, &path, &text, &include, &flag_tuple)) return NULL;
+    if (!read_flags(flag_tuple, flags)) {
+        Py_DECREF(path);
+        return NULL;
+    }
+    wick_source source = {.path = PyBytes_AsString(path), .text = text};
+    wick_build_options options = {.include_dir = include, .flags = flags};
+    wick_ctx_init(&ctx, NULL);
+    PyThreadState *thread = PyEval_SaveThread();
+    wick_status s = wick_load_source(&ctx, &source, &options, &loaded, &warnings);
+    PyEval_RestoreThread(thread);
+    functions = s == WICK_OK ? publish(&ctx, loaded) : raise_build(&ctx);
+    if (functions) result = Py_BuildValue("(Ns)", functions, warnings ? warnings : "");
+    wick_string_free(warnings);
+    Py_DECREF(path);
+    wick_ctx_deinit(&ctx);
+    return result;
+}
+
+/* ---- finding ---- */
+
+PyDoc_STRVAR(find_doc, "find(namespace, name)\n--\n\nThe operator's function, or None.");
+
+static PyObject *find(PyObject *module, PyObject *args)
+{
+    const char *ns, *name;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "ss", &ns, &name)) return NULL;
+    wick_op *op = wick_op_find(ns, name);
+    if (!op) Py_RETURN_NONE;
+    return operator_function(op);
+}
+
+PyDoc_STRVAR(suggest_doc, "suggest(namespace, name)\n--\n\nNames of the namespace that look like it, comma-separated.");
+
+static PyObject *suggest(PyObject *module, PyObject *args)
+{
+    const char *ns, *name;
+    wick_text text = {0};
+    (void)module;
+    if (!PyArg_ParseTuple(args, "ss", &ns, &name)) return NULL;
+    wick_registry_suggest(&text, ns, name);
+    PyObject *result = PyUnicode_FromString(wick_text_str(&text));
+    wick_text_free(&text);
+    return result;
+}
+
+PyDoc_STRVAR(operators_doc, "operators()\n--\n\n(namespace, name, signature) of every operator that is loaded.");
+
+static PyObject *operators(PyObject *module, PyObject *unused)
+{
+    PyObject *list = PyList_New(0);
+    const wick_op *op;
+    (void)module, (void)unused;
+    for (int64_t i = 0; list && (op = wick_registry_at(i)); i++) {
+        if (!wick_op_current(op)) continue;
+        PyObject *row = Py_BuildValue("(sss)", op->ns, op->name, wick_op_signature(op));
+        if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+static PyMethodDef methods[] = {{"attach", attach, METH_VARARGS, attach_doc},
+                                {"learn", learn, METH_O, learn_doc},
+                                {"learn_state", learn_state, METH_NOARGS, learn_state_doc},
+                                {"set_mode", set_mode, METH_O, set_mode_doc},
+                                {"load_module", load_module, METH_O, load_module_doc},
+                                {"load_source", load_source, METH_VARARGS, load_source_doc},
+                                {"find", find, METH_VARARGS, find_doc},
+                                {"suggest", suggest, METH_VARARGS, suggest_doc},
+                                {"operators", operators, METH_NOARGS, operators_doc},
+                                {NULL, NULL, 0, NULL}};
+
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_wick", "Wick's C core, for Python.", -1, methods,
+                                        NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__wick(void);
+PyMODINIT_FUNC PyInit__wick(void)
+{
+    PyObject *module = PyModule_Create(&definition);
+    if (!module || operator_init_type() < 0) return NULL;
+    extension.build_error = PyErr_NewExceptionWithDoc(
+        "wick.BuildError", "An operator's source does not build, or a module does not load. The first line begins with\n"
+                           "file and line of the author's file.",
+        PyExc_RuntimeError, NULL);
+    if (!extension.build_error) return NULL;
+    Py_INCREF(extension.build_error);
+    if (PyModule_AddObject(module, "BuildError", extension.build_error) < 0) return NULL;
+    if (PyModule_AddStringConstant(module, "__version__", wick_version()) < 0) return NULL;
+    return module;
+}

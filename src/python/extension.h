@@ -1,0 +1,89 @@
+/* extension.h -- the CPython extension `_wick`: loading, and calling operators with the least in between
+ *
+ *   extension.c   the module: load, find, attach to torch
+ *   operator.c    an operator as a builtin function object, and what it knows of itself
+ *   direct.c      the call: arguments, the fast way and the way through torch.ops
+ *   tensors.c     Python's tensors and torch's handles
+ *   dlpack.c      the same through DLPack's public table, where torch's internals are not what we expect
+ *   gradient.c    the gate's question "who differentiates this?", put to Python
+ *
+ * The only folder that includes Python.h, and only the limited API of 3.10. What Python does better stays in python/wick.
+ */
+#ifndef WICK_EXTENSION_H
+#define WICK_EXTENSION_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "bridge.h"
+
+#include <wick/build.h>
+
+/* How calls reach tensors without the dispatcher. Chosen once, when torch is attached. */
+typedef enum direct_mode {
+    DIRECT_DISPATCHER, /* not at all: every call goes through torch.ops */
+    DIRECT_DLPACK,     /* DLPack's table: public, a little slower */
+    DIRECT_INTERNALS   /* handles inside Python's tensors */
+} direct_mode;
+
+/* What the extension knows of Python's torch; set once by attach. */
+typedef struct extension_state {
+    PyObject *tensor_type, *parameter_type;
+    PyObject *helpers; /* module wick._calls: what is rare enough to be written in Python */
+    PyObject *build_error;
+    direct_mode mode;
+} extension_state;
+extern extension_state extension;
+
+/* ---- operator.c ---- */
+
+/* An operator's own object: the `__self__` of its builtin function. */
+typedef struct operator_object {
+    PyObject_HEAD
+    wick_op *op;
+    PyObject *overload; /* torch.ops.<ns>.<name>.default, looked up at the first call that needs it; may be NULL */
+    PyMethodDef method;
+    char *doc;
+} operator_object;
+
+int operator_init_type(void);
+/* A new reference to the operator's function object. */
+PyObject *operator_function(wick_op *op);
+/* The overload, borrowed; NULL with an exception set. */
+PyObject *operator_overload(operator_object *self);
+/* Forgets the overload: the operator has another schema now. */
+void operator_forget(operator_object *self);
+
+/* ---- direct.c ---- */
+
+PyObject *direct_call(PyObject *self, PyObject *const *args, Py_ssize_t n_args, PyObject *keywords);
+
+/* ---- tensors.c ---- */
+
+/* Finds out whether torch's internals answer as expected. examples: list of (tensor, keys, kind). */
+bool tensors_learn(PyObject *examples);
+/* The handle inside a Python tensor, borrowed. Only in DIRECT_INTERNALS, and only for real tensors. */
+torch_handle tensors_handle(PyObject *tensor);
+/* A new Python tensor for a handle, which it consumes. NULL with an exception set. */
+PyObject *tensors_wrap(torch_handle handle);
+bool tensors_is_tensor(PyObject *object); /* a torch.Tensor or a subclass */
+bool tensors_is_exact(PyObject *object);  /* torch.Tensor or Parameter itself */
+
+/* ---- dlpack.c ---- */
+
+/* Takes DLPack's exchange table from torch.Tensor; false when it has none. */
+bool dlpack_attach(PyObject *tensor_type);
+extern const wick_host dlpack_host;
+/* Reads a tensor; false when it must take the way through torch.ops. */
+bool dlpack_read(PyObject *tensor, wick_tensor *out);
+/* A new Python tensor for one that dlpack_host made, which it consumes. */
+PyObject *dlpack_wrap(wick_tensor *tensor);
+
+/* ---- gradient.c ---- */
+
+bool gradient_hook(wick_registration *r, torch_ivalue *stack, uint64_t n_args, uint64_t n_results);
+
+/* Raises what a context holds: BuildError for what does not build or load, RuntimeError otherwise. Returns NULL. */
+PyObject *raise_status(const wick_ctx *ctx, wick_status status);
+
+#endif /* WICK_EXTENSION_H */

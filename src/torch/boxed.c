@@ -1,0 +1,269 @@
+/* boxed.c -- torch's calling convention
+ *
+ * torch hands a kernel a stack of 64-bit words that the kernel owns: every handle, box, string and list on it must be
+ * given back, whatever happens. Results, owned by torch afterwards, go to the front of the same stack. An error is
+ * raised by a C++ exception through our frame, so it is the very last act, when nothing is owned any more; its words
+ * wait in a thread-local buffer, where the gate also finds those of a call that it sent on.
+ */
+#include "bridge.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local char last_error[4096];
+static wick_gradient_hook gradient_hook;
+
+void wick_torch_set_gradient_hook(wick_gradient_hook hook) { gradient_hook = hook; }
+const char *wick_boxed_error(void) { return last_error; }
+
+bool wick_boxed_fail(const char *message)
+{
+    snprintf(last_error, sizeof last_error, "%s", message);
+    return false;
+}
+
+/* Throws. Whoever calls this owns nothing. */
+static void raise_error(void) { shim.aoti_torch_check(false, "wick", "wick", 0, last_error); }
+
+/* ---- encoding ---- */
+
+static torch_handle as_handle(torch_ivalue v)
+{
+    torch_handle h;
+    memcpy(&h, &v, sizeof h);
+    return h;
+}
+
+static torch_ivalue of_pointer(const void *p)
+{
+    torch_ivalue v = 0;
+    memcpy(&v, &p, sizeof p);
+    return v;
+}
+
+torch_ivalue *torch_box_new(torch_ivalue value)
+{
+    torch_ivalue *box = NULL;
+    if (shim.torch_new_stable_ivalue)
+        shim.torch_new_stable_ivalue(&box);
+    else
+        box = shim._Znwm(sizeof *box);
+    if (box) *box = value;
+    return box;
+}
+
+void torch_box_free(torch_ivalue *box)
+{
+    if (!box) return;
+    if (shim.torch_delete_stable_ivalue)
+        shim.torch_delete_stable_ivalue(box);
+    else
+        shim._ZdlPv(box);
+}
+
+static torch_ivalue *as_box(torch_ivalue v)
+{
+    torch_ivalue *box;
+    memcpy(&box, &v, sizeof box);
+    return box;
+}
+
+/* ---- decoding ---- */
+
+static wick_status read_string(wick_ctx *ctx, torch_ivalue v, wick_value *out)
+{
+    torch_string_handle string;
+    memcpy(&string, &v, sizeof string);
+    out->kind = WICK_VALUE_STR;
+    if (shim.torch_string_c_str(string, &out->as.s) == 0) return WICK_OK;
+    return wick_fail(ctx, WICK_ETORCH, "torch did not hand over a string");
+}
+
+static wick_status read_shape(wick_ctx *ctx, wick_arena *arena, const char *name, torch_ivalue v, wick_value *out)
+{
+    torch_list_handle list;
+    size_t n = 0;
+    memcpy(&list, &v, sizeof list);
+    shim.torch_list_size(list, &n);
+    if (n > WICK_MAX_RANK)
+        return wick_fail(ctx, WICK_EINVAL, "%s has %zu dimensions, expected at most %d", name, n, WICK_MAX_RANK);
+    int64_t *size = wick_arena_alloc(arena, (n + 1) * sizeof *size);
+    if (!size) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        torch_ivalue item = 0;
+        shim.torch_list_get_item(list, i, &item);
+        size[i] = (int64_t)item;
+    }
+    out->kind = WICK_VALUE_SHAPE;
+    out->as.tensor.dim = (int32_t)n;
+    out->as.tensor.size = size;
+    return WICK_OK;
+}
+
+static wick_status read_tensor(wick_ctx *ctx, const char *name, torch_ivalue v, wick_value *out)
+{
+    out->kind = WICK_VALUE_TENSOR;
+    return wick_torch_read(ctx, name, as_handle(v), &out->as.tensor);
+}
+
+static wick_status read_argument(wick_ctx *ctx, wick_arena *arena, const wick_param *p, torch_ivalue v, wick_value *out)
+{
+    out->kind = WICK_VALUE_NONE;
+    switch (p->kind) {
+    case WICK_KIND_TENSOR:
+        if (!p->optional) return read_tensor(ctx, p->name, v, out);
+        return v ? read_tensor(ctx, p->name, *as_box(v), out) : WICK_OK;
+    case WICK_KIND_SHAPE: return read_shape(ctx, arena, p->name, v, out);
+    case WICK_KIND_INT:
+        out->kind = WICK_VALUE_INT;
+        out->as.i = (int64_t)v;
+        return WICK_OK;
+    case WICK_KIND_FLOAT:
+        out->kind = WICK_VALUE_FLOAT;
+        memcpy(&out->as.f, &v, sizeof out->as.f);
+        return WICK_OK;
+    case WICK_KIND_BOOL:
+        out->kind = WICK_VALUE_BOOL;
+        out->as.b = (v & 0xff) != 0;
+        return WICK_OK;
+    default: return read_string(ctx, v, out);
+    }
+}
+
+/* ---- giving back ---- */
+
+static void release_argument(const wick_param *p, torch_ivalue v)
+{
+    torch_string_handle string;
+    torch_list_handle list;
+    switch (p->kind) {
+    case WICK_KIND_TENSOR:
+        if (!p->optional) {
+            shim.aoti_torch_delete_tensor_object(as_handle(v));
+        } else if (v) {
+            shim.aoti_torch_delete_tensor_object(as_handle(*as_box(v)));
+            torch_box_free(as_box(v));
+        }
+        return;
+    case WICK_KIND_SHAPE:
+        memcpy(&list, &v, sizeof list);
+        shim.torch_delete_list(list);
+        return;
+    case WICK_KIND_STR:
+    case WICK_KIND_CHOICE:
+        memcpy(&string, &v, sizeof string);
+        shim.torch_delete_string(string);
+        return;
+    default: return;
+    }
+}
+
+static void release_arguments(const wick_signature *sig, const torch_ivalue *stack)
+{
+    for (int i = 0; i < sig->n_inputs; i++)
+        release_argument(&sig->inputs[i], stack[i]);
+}
+
+static void write_result(const wick_param *p, const wick_value *r, torch_ivalue *out)
+{
+    *out = 0;
+    switch (p->kind) {
+    case WICK_KIND_TENSOR:
+        if (!p->optional)
+            *out = of_pointer(r->as.tensor.handle);
+        else if (r->kind == WICK_VALUE_TENSOR)
+            *out = of_pointer(torch_box_new(of_pointer(r->as.tensor.handle)));
+        return;
+    case WICK_KIND_FLOAT: memcpy(out, &r->as.f, sizeof r->as.f); return;
+    case WICK_KIND_BOOL: *out = r->as.b; return;
+    default: *out = (torch_ivalue)r->as.i; return;
+    }
+}
+
+/* ---- kernels ---- */
+
+/* The keyword-only want_x of optional outputs follow the inputs on the stack. */
+static void read_wanted(const wick_signature *sig, const torch_ivalue *stack, wick_value *results)
+{
+    int at = sig->n_inputs;
+    for (int i = 0; i < sig->n_outputs; i++) {
+        results[i].kind = WICK_VALUE_NONE;
+        results[i].owned = false;
+        results[i].unwanted = sig->outputs[i].optional && (stack[at++] & 0xff) == 0;
+    }
+}
+
+static bool run(wick_registration *r, torch_ivalue *stack)
+{
+    const wick_signature *sig = wick_registration_signature(r);
+    wick_value args[WICK_MAX_PARAMS], results[WICK_MAX_PARAMS];
+    wick_arena arena = {0};
+    wick_status s = WICK_OK;
+    wick_ctx ctx;
+
+    wick_ctx_init(&ctx, &wick_torch_services);
+    const wick_op *op = wick_registration_current(&ctx, r);
+    if (!op) s = WICK_EINVAL;
+    for (int i = 0; i < sig->n_inputs && s == WICK_OK; i++)
+        s = read_argument(&ctx, &arena, &sig->inputs[i], stack[i], &args[i]);
+    if (s != WICK_OK && op) wick_ctx_prefix(&ctx, "%s: ", op->name);
+    read_wanted(sig, stack, results);
+    if (s == WICK_OK) s = wick_op_invoke(&ctx, op, &wick_torch_host, args, results);
+    release_arguments(sig, stack);
+    for (int i = 0; i < sig->n_outputs && s == WICK_OK; i++)
+        write_result(&sig->outputs[i], &results[i], &stack[i]);
+    if (s != WICK_OK) wick_boxed_fail(wick_ctx_message(&ctx));
+    wick_arena_free(&arena);
+    wick_ctx_deinit(&ctx);
+    return s == WICK_OK;
+}
+
+void wick_boxed_backend(torch_ivalue *stack, uint64_t n_args, uint64_t n_results, int slot)
+{
+    (void)n_args, (void)n_results;
+    if (!run(wick_registration_at(slot), stack)) raise_error();
+}
+
+/* What the gate looks at in each tensor argument. */
+typedef struct glance {
+    bool plain;
+    bool requires_grad;
+} glance;
+
+static void look_at(torch_handle handle, glance *g)
+{
+    bool defined = true;
+    if (wick_torch_kind(handle) == WICK_TORCH_SPECIAL) {
+        shim.aoti_torch_is_defined(handle, &defined);
+        if (defined) g->plain = false;
+    }
+    if (defined && wick_torch_requires_grad(handle)) g->requires_grad = true;
+}
+
+static glance look_at_arguments(const wick_signature *sig, const torch_ivalue *stack)
+{
+    glance g = {.plain = true, .requires_grad = false};
+    for (int i = 0; i < sig->n_inputs; i++) {
+        const wick_param *p = &sig->inputs[i];
+        if (p->kind != WICK_KIND_TENSOR) continue;
+        if (!p->optional)
+            look_at(as_handle(stack[i]), &g);
+        else if (stack[i])
+            look_at(as_handle(*as_box(stack[i])), &g);
+    }
+    return g;
+}
+
+void wick_boxed_gate(torch_ivalue *stack, uint64_t n_args, uint64_t n_results, int slot)
+{
+    wick_registration *r = wick_registration_at(slot);
+    glance g = look_at_arguments(wick_registration_signature(r), stack);
+    bool ok;
+    if (g.requires_grad && shim.aoti_torch_grad_mode_is_enabled())
+        ok = gradient_hook(r, stack, n_args, n_results);
+    else if (g.plain && wick_torch_state_is_plain())
+        ok = run(r, stack);
+    else
+        ok = wick_boxed_forward(r, stack);
+    if (!ok) raise_error();
+}

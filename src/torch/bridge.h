@@ -1,0 +1,105 @@
+/* bridge.h -- Wick's operators inside torch
+ *
+ *   shim.c        torch's C functions, found at run time
+ *   internals.c   a few things torch does not offer in C, used only where a self-check has confirmed them
+ *   host.c        tensors, memory, threads and version counters of torch, for src/module/call.c
+ *   boxed.c       torch's calling convention: decode, call, release, encode; raising as the very last act
+ *   register.c    schemas and kernels; the pool of trampolines
+ *
+ * The only folder that names torch's symbols. It knows nothing of Python: what needs Python comes in as a hook.
+ *
+ * One operator is two to torch. `ns::name` is the public one: its kernel on the Autograd key (the gate) runs plain
+ * tensors that need no gradient at once, sends everything else on to its twin `wick_raw::ns__name`, and asks the hook
+ * when a gradient is needed.
+ */
+#ifndef WICK_BRIDGE_H
+#define WICK_BRIDGE_H
+
+#include "module.h"
+#include "shim.h"
+
+/* Finds torch in the process. Fails in words when there is none or it is older than 2.10. Call once, after torch was
+ * imported and before anything else here. */
+wick_status wick_torch_init(wick_ctx *ctx);
+
+/* ---- register.c ---- */
+
+typedef struct wick_registration wick_registration;
+
+/* Makes the operator known to torch, or brings torch up to date after it was loaded again: with the same schema
+ * nothing changes (the new code is already behind it), with another one the old operator leaves torch first. `*changed`
+ * says whether torch's own caches of the old one must be dropped. */
+wick_status wick_torch_register(wick_ctx *ctx, wick_op *op, bool *changed);
+/* The operator behind a registration, as it was registered. */
+const wick_op *wick_registration_op(const wick_registration *r);
+const wick_signature *wick_registration_signature(const wick_registration *r);
+const char *wick_registration_schema(const wick_registration *r);
+/* NULL when the operator now has another schema than torch was told: then the call must be refused, with words. */
+const wick_op *wick_registration_current(wick_ctx *ctx, wick_registration *r);
+/* The trampolines' way in. */
+wick_registration *wick_registration_at(int index);
+enum { WICK_MAX_REGISTRATIONS = 2048 };
+
+/* ---- boxed.c ---- */
+
+void wick_boxed_backend(torch_ivalue *stack, uint64_t n_args, uint64_t n_results, int slot);
+void wick_boxed_gate(torch_ivalue *stack, uint64_t n_args, uint64_t n_results, int slot);
+/* Sends the call to the twin, below autograd. Consumes the arguments; on failure the text is in wick_boxed_error. */
+bool wick_boxed_forward(wick_registration *r, torch_ivalue *stack);
+const char *wick_boxed_error(void);
+/* For a hook: remembers the words to raise; always returns false. */
+bool wick_boxed_fail(const char *message);
+
+/* Called by the gate when grad mode is on and a tensor requires grad. Takes over the arguments on the stack as a kernel
+ * does, leaves the results, or returns false after wick_boxed_fail. */
+typedef bool (*wick_gradient_hook)(wick_registration *r, torch_ivalue *stack, uint64_t n_args, uint64_t n_results);
+void wick_torch_set_gradient_hook(wick_gradient_hook hook);
+
+/* Optionals' boxes. */
+torch_ivalue *torch_box_new(torch_ivalue value); /* NULL: out of memory */
+void torch_box_free(torch_ivalue *box);
+
+/* ---- host.c ---- */
+
+extern const wick_services wick_torch_services;
+extern const wick_host wick_torch_host;
+
+/* Reads a tensor that is known to be dense and plain (wick_torch_kind). */
+void wick_torch_read_plain(torch_handle handle, wick_tensor *out);
+/* Reads any tensor; refuses undefined and sparse ones, naming the argument. */
+wick_status wick_torch_read(wick_ctx *ctx, const char *name, torch_handle handle, wick_tensor *out);
+/* The element type's number in torch, and back. */
+int32_t wick_torch_dtype(wick_dtype dtype);
+
+/* ---- internals.c ---- */
+
+/* What a tensor is, judged by its dispatch keys. */
+typedef enum wick_torch_tensor_kind {
+    WICK_TORCH_SPECIAL,  /* a view to be resolved, a subclass, sparse, traced, transformed ... */
+    WICK_TORCH_PLAIN,    /* dense, on a device Wick knows, nothing else */
+    WICK_TORCH_INFERENCE /* the same, made in inference mode: no version counter */
+} wick_torch_tensor_kind;
+
+/* One tensor to learn from: the address of its implementation and its dispatch keys, as Python reports them. */
+typedef struct wick_torch_example {
+    const void *impl;
+    uint64_t keys;
+    wick_torch_tensor_kind kind;
+    bool requires_grad;
+} wick_torch_example;
+
+/* Finds out where the running torch keeps a tensor's dispatch keys, and checks what requires_grad answers. `normal` and
+ * `inference` are calls that read the thread's dispatch state in the two modes. False: not as expected, so the
+ * internals stay unused and every call takes the public way. */
+bool wick_torch_learn(const wick_torch_example *examples, int n);
+/* Remembers the thread's current dispatch state as one in which plain calls may be run directly. */
+bool wick_torch_learn_state(void);
+bool wick_torch_internals_usable(void);
+void wick_torch_internals_disable(void);
+
+wick_torch_tensor_kind wick_torch_kind(torch_handle handle);
+bool wick_torch_requires_grad(torch_handle handle);
+/* No mode, tracer, transform or autocast is active in this thread. */
+bool wick_torch_state_is_plain(void);
+
+#endif /* WICK_BRIDGE_H */
