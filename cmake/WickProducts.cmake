@@ -57,7 +57,7 @@ if(TARGET wick AND WICK_OPS)
     list(TRANSFORM WICK_OPS REPLACE "^${PROJECT_SOURCE_DIR}/" "" OUTPUT_VARIABLE op_names)
     add_custom_command(
         OUTPUT ${CMAKE_BINARY_DIR}/wick_ops.so
-        COMMAND wick build --portable --namespace wick -o ${CMAKE_BINARY_DIR}/wick_ops.so ${op_names}
+        COMMAND ${CMAKE_COMMAND} -E env WICK_INCLUDE=${PROJECT_SOURCE_DIR}/include $<TARGET_FILE:wick> build --portable --namespace wick -o ${CMAKE_BINARY_DIR}/wick_ops.so ${op_names}
         COMMAND ${CMAKE_STRIP} --strip-unneeded ${CMAKE_BINARY_DIR}/wick_ops.so
         WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
         DEPENDS wick ${WICK_OPS} ${WICK_OP_HEADERS}

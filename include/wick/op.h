@@ -81,7 +81,7 @@ WICK_FN int32_t wick_mask(bool yes) { return -(int32_t)yes; }
  * normal, exactly. Infinity and NaN then need the top exponent. */
 WICK_FN float wick_f16_to_f32(wick_f16 h)
 {
-    uint32_t w = ((uint32_t)(h.bits & 0x8000u) << 16) | ((uint32_t)(h.bits & 0x7fffu) << 13);
+    uint32_t w = ((uint32_t)(int16_t)h.bits << 13) & 0x8fffe000u;
     int32_t special = wick_mask((int32_t)(w & 0x7fffffffu) >= 0x0f800000) & 0x7f800000;
     return wick_float_of(wick_bits_of(wick_float_of(w) * 0x1p112f) | (uint32_t)special);
 }

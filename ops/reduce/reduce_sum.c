@@ -15,7 +15,7 @@
 
 WICK_OP(reduce_sum, "x: T[*N] -> y: T[] where T: f16 bf16 f32 f64");
 
-enum { LANES = 64, SHORT = 16, BLOCK = 32 * LANES, CHUNKS = 512, GRAIN = 32768 };
+enum { LANES = 64, BLOCK = 32 * LANES, CHUNKS = 512, GRAIN = 32768 };
 
 typedef struct job {
     const T *x;
@@ -38,19 +38,12 @@ WICK_FN A fold(A *s)
     return (s[0] + s[1]) + (s[2] + s[3]);
 }
 
-/* The sum of up to BLOCK elements. The lanes are vector registers once compiled; fewer elements
- * than a vector are not worth them. */
+/* The sum of up to BLOCK elements. The lanes are vector registers once compiled. */
 WICK_FN A sum_block(const T *x, int64_t n)
 {
     _Alignas(64) A s[LANES] = {0};
     int64_t i = 0;
 
-    if (n < SHORT) {
-        A sum = 0;
-        for (; i < n; i++)
-            sum += wick_A(x[i]);
-        return sum;
-    }
     for (; i + LANES <= n; i += LANES)
         for (int k = 0; k < LANES; k++)
             s[k] += wick_A(x[i + k]);

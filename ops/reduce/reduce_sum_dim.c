@@ -19,7 +19,7 @@
 
 WICK_OP(reduce_sum_dim, "x: T[P, N, Q] -> y: T[P, Q] where T: f16 bf16 f32 f64");
 
-enum { LANES = 64, SHORT = 16, BLOCK = 32 * LANES };
+enum { LANES = 64, SHORT = 64, BLOCK = 32 * LANES };
 enum { STRIP = 64, WIDTH = 16 * STRIP, GROUP = 128 };
 enum { PARTIALS = 4096, FEW = PARTIALS / 8, GRAIN = 32768 };
 
@@ -45,19 +45,12 @@ WICK_FN A fold(A *s)
     return (s[0] + s[1]) + (s[2] + s[3]);
 }
 
-/* The sum of up to BLOCK elements. The lanes are vector registers once compiled; fewer elements
- * than a vector are not worth them. */
+/* The sum of up to BLOCK elements. The lanes are vector registers once compiled. */
 WICK_FN A sum_block(const T *x, int64_t n)
 {
     _Alignas(64) A s[LANES] = {0};
     int64_t i = 0;
 
-    if (n < SHORT) {
-        A sum = 0;
-        for (; i < n; i++)
-            sum += wick_A(x[i]);
-        return sum;
-    }
     for (; i + LANES <= n; i += LANES)
         for (int k = 0; k < LANES; k++)
             s[k] += wick_A(x[i + k]);
@@ -66,9 +59,27 @@ WICK_FN A sum_block(const T *x, int64_t n)
     return fold(s);
 }
 
+/* The same for fewer elements, where folding LANES lanes would take longer than adding them up. */
+WICK_FN A sum_short(const T *x, int64_t n)
+{
+    A s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    int64_t i = 0;
+
+    for (; i + 4 <= n; i += 4) {
+        s0 += wick_A(x[i]);
+        s1 += wick_A(x[i + 1]);
+        s2 += wick_A(x[i + 2]);
+        s3 += wick_A(x[i + 3]);
+    }
+    for (; i < n; i++)
+        s0 += wick_A(x[i]);
+    return (s0 + s1) + (s2 + s3);
+}
+
 WICK_FN double sum_row(const T *x, int64_t n)
 {
     double sum = 0;
+    if (n < SHORT) return (double)sum_short(x, n);
     for (int64_t i = 0; i < n; i += BLOCK)
         sum += (double)sum_block(x + i, wick_min(BLOCK, n - i));
     return sum;

@@ -9,7 +9,12 @@ import os
 import sys
 from typing import Any
 
-import torch
+try:
+    import torch
+except ImportError as error:
+    raise ImportError(
+        "wick needs torch 2.10 or newer, and none is installed here: pip install torch"
+    ) from error
 
 from . import _wick
 
@@ -82,6 +87,28 @@ def forget(ns: str, name: str) -> None:
             delattr(module, attribute)
 
 
+_gates: dict[tuple[str, str], torch.library.Library] = {}
+
+
+def gate(ns: str, name: str) -> None:
+    """The gate in Python, for a torch whose internals the one in C (src/torch/boxed.c) cannot read."""
+    old = _gates.pop((ns, name), None)
+    if old is not None:
+        old._destroy()
+    raw = getattr(torch.ops.wick_raw, f"{ns}__{name}").default
+
+    def kernel(*args: Any, **wanted: Any) -> Any:
+        tensors = [a for a in args if isinstance(a, torch.Tensor)]
+        if not torch.is_grad_enabled() or not any(t.requires_grad for t in tensors):
+            return raw(*args, **wanted)
+        results = differentiate(ns, name, (*args, *wanted.values()))
+        return results[0] if len(results) == 1 else results or None
+
+    library = torch.library.Library(ns, "IMPL")
+    library.impl(name, kernel, "Autograd")
+    _gates[ns, name] = library
+
+
 def is_quiet() -> bool:
     """No mode, tracer, transform or autocast is active: what the C core reads directly where it can."""
     return not (
@@ -140,17 +167,26 @@ def differentiate(ns: str, name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
             )
     positional = [v for a, v in zip(arguments, args) if not a.kwarg_only]
     keywords = {a.name: v for a, v in zip(arguments, args) if a.kwarg_only}
-    with torch.no_grad():
-        result = raw(*positional, **keywords)
-    results = result if isinstance(result, tuple) else (result,)
-    return tuple(_without_gradient(name, r) for r in results)
+    needing = [v for v in args if isinstance(v, torch.Tensor) and v.requires_grad]
+    # Function.apply itself would send the call through functorch's transforms again; here it has passed them.
+    return super(torch.autograd.Function, _Refusal).apply(name, lambda: raw(*positional, **keywords), *needing)
 
 
-def _without_gradient(name: str, result: Any) -> Any:
-    if not isinstance(result, torch.Tensor) or not result.is_floating_point():
-        return result
-    words = (
-        f"{name}: no gradient: the operator's file defines no {name}_backward. Define it there, or call {name} under "
-        "torch.no_grad()"
-    )
-    return torch._C._functions.DelayedError(words.encode(), 1)(result.requires_grad_(True))
+class _Refusal(torch.autograd.Function):
+    """A step of the graph whose gradient is an error. It hangs on the inputs, so that no way back goes around it."""
+
+    @staticmethod
+    def forward(ctx: Any, name: str, call: Any, *needing: torch.Tensor) -> tuple[Any, ...]:
+        result = call()
+        results = result if isinstance(result, tuple) else (result,)
+        whole = [r for r in results if isinstance(r, torch.Tensor) and not r.is_floating_point()]
+        ctx.mark_non_differentiable(*whole)
+        ctx.name = name
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, *unused: Any) -> Any:
+        raise RuntimeError(
+            f"{ctx.name}: no gradient: the operator's file defines no {ctx.name}_backward. Define it there, or call "
+            f"{ctx.name} under torch.no_grad()"
+        )

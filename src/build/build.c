@@ -1,10 +1,11 @@
 /* build.c -- units into a module
  *
  *   one unit       cc -shared unit.c -o module.so
- *   several        cc -c for each, as many at once as there are CPUs, then cc -shared over the objects
- *   to check       cc -fsyntax-only, beside the above
+ *   several        cc -c for each, as many at once as there are CPUs, then cc -shared over the
+ * objects to check       cc -fsyntax-only, beside the above
  *
- * Everything happens in a private folder that is removed at the end; the module is moved to its place when it is whole.
+ * Everything happens in a private folder that is removed at the end; the module is moved to its
+ * place when it is whole.
  */
 #include "builder.h"
 
@@ -22,7 +23,10 @@ typedef struct plan {
     wick_text *warnings;
 } plan;
 
-static wick_status out_of_memory(wick_ctx *ctx) { return wick_fail(ctx, WICK_ENOMEM, "out of memory"); }
+static wick_status out_of_memory(wick_ctx *ctx)
+{
+    return wick_fail(ctx, WICK_ENOMEM, "out of memory");
+}
 
 /* A path in the private folder, in the plan's arena; NULL when out of memory. */
 static const char *path_of(plan *p, int64_t unit, const char *ending)
@@ -43,7 +47,8 @@ static wick_status write_unit(plan *p, int64_t i)
     bool built = i < p->n_built;
     const char *path = path_of(p, i, ".c");
     wick_status status;
-    wick_glue_write(&code, built ? p->units : &p->units[i], built ? p->n_built : 1, built ? i : 0, false);
+    wick_glue_write(&code, built ? p->units : &p->units[i], built ? p->n_built : 1, built ? i : 0,
+                    false);
     if (code.failed || !path) {
         status = out_of_memory(p->ctx);
     } else {
@@ -127,7 +132,8 @@ static wick_status run_jobs(plan *p)
     }
     WICK_TRY(wick_jobs_run(p->ctx, p->jobs, n, p->options, &failed));
     if (failed >= 0) {
-        return wick_diagnose_failure(p->ctx, p->units, n, failed, &p->jobs[failed].result, p->folder);
+        return wick_diagnose_failure(p->ctx, p->units, n, failed, &p->jobs[failed].result,
+                                     p->folder);
     }
     for (int64_t i = 0; i < n; i++) {
         wick_diagnose_warnings(p->warnings, &p->jobs[i].result, p->folder);
@@ -214,7 +220,8 @@ static void add_checked(plan *p, const wick_scan *scan, int64_t skip)
 }
 
 wick_status wick_build_types(wick_ctx *ctx, const wick_scan *scan, const wick_dtype *types,
-                             const wick_build_options *options, const char *output, wick_text *warnings)
+                             const wick_build_options *options, const char *output,
+                             wick_text *warnings)
 {
     plan p = {.ctx = ctx, .options = options, .warnings = warnings};
     wick_status status = make_room(&p, n_levels(options));
@@ -236,7 +243,8 @@ wick_status wick_build_check(wick_ctx *ctx, const wick_scan *scan, int64_t skip,
 }
 
 wick_status wick_build_first(wick_ctx *ctx, const wick_scan *scan, int64_t index,
-                             const wick_build_options *options, const char *output, wick_text *warnings)
+                             const wick_build_options *options, const char *output,
+                             wick_text *warnings)
 {
     plan p = {.ctx = ctx, .options = options, .warnings = warnings};
     wick_dtype types[WICK_MAX_VARIABLES];
@@ -257,12 +265,15 @@ static wick_status check_unique(wick_ctx *ctx, const wick_unit *units, int64_t n
     for (int64_t a = 0; a < n; a++) {
         for (int64_t b = 0; b < a; b++) {
             const wick_scan *later = units[a].scan, *first = units[b].scan;
-            const char *ns = units[a].ns ? units[a].ns : "local", *other = units[b].ns ? units[b].ns : "local";
+            const char *ns = units[a].ns ? units[a].ns : "local",
+                       *other = units[b].ns ? units[b].ns : "local";
             if (later == first || strcmp(ns, other) != 0) continue;
             for (int i = 0; i < later->n_ops * first->n_ops; i++) {
-                const wick_scan_op *x = &later->ops[i % later->n_ops], *y = &first->ops[i / later->n_ops];
+                const wick_scan_op *x = &later->ops[i % later->n_ops],
+                                   *y = &first->ops[i / later->n_ops];
                 if (strcmp(x->name, y->name) != 0) continue;
-                return wick_fail(ctx, WICK_EINVAL, "%s:%lld: operator %s is also defined at %s:%lld", later->file,
+                return wick_fail(ctx, WICK_EINVAL,
+                                 "%s:%lld: operator %s is also defined at %s:%lld", later->file,
                                  (long long)x->line, x->name, first->file, (long long)y->line);
             }
         }
@@ -288,7 +299,8 @@ static wick_status add_scans(plan *p, const wick_scan *scans, int64_t n)
 }
 
 wick_status wick_build_module(wick_ctx *ctx, const wick_source *sources, int64_t n_sources,
-                              const wick_build_options *options, const char *output, char **warnings)
+                              const wick_build_options *options, const char *output,
+                              char **warnings)
 {
     wick_text words = {0};
     plan p = {.ctx = ctx, .options = options, .warnings = &words};

@@ -4,8 +4,8 @@
  *                        │                      │ toolchain.c, jobs.c: cc, several at once
  *                        └──── diagnose.c ◀──── compiler's words ──▶ module.so
  *
- * What the build needs to know of a file is in its wick_scan, which keeps its own copy of the text: the source may go.
- * Loading what was built is not this folder's business.
+ * What the build needs to know of a file is in its wick_scan, which keeps its own copy of the text:
+ * the source may go. Loading what was built is not this folder's business.
  */
 #ifndef WICK_BUILDER_H
 #define WICK_BUILDER_H
@@ -34,8 +34,8 @@ typedef struct wick_token {
 
 enum { WICK_LEX_MAX_IFS = 64 };
 
-/* Where the reading stands. Comments and preprocessor lines are passed over; of `#if {` `#else {` only one brace is
- * counted. */
+/* Where the reading stands. Comments and preprocessor lines are passed over; of `#if {` `#else {`
+ * only one brace is counted. */
 typedef struct wick_lexer {
     const char *at, *end;
     int64_t line;
@@ -49,7 +49,8 @@ typedef struct wick_lexer {
 void wick_lex_start(wick_lexer *lex, const char *text, size_t bytes);
 wick_token wick_lex_next(wick_lexer *lex);
 bool wick_token_is(const wick_token *token, const char *spelling);
-/* Appends a string literal's bytes, escapes decoded. False at an escape that C does not know, or a NUL. */
+/* Appends a string literal's bytes, escapes decoded. False at an escape that C does not know, or a
+ * NUL. */
 bool wick_token_decode(const wick_token *token, wick_text *out);
 /* The line of the first `name` outside comments; 0 when there is none. */
 int64_t wick_lex_find(const char *text, size_t bytes, const char *name);
@@ -58,19 +59,20 @@ int64_t wick_lex_find(const char *text, size_t bytes, const char *name);
 
 typedef struct wick_scan_op {
     const char *name;
-    int64_t line; /* of WICK_OP */
-    wick_signature *signature; /* complete: every variable has its types */
-    int variables[WICK_MAX_VARIABLES]; /* of each variable of the signature: its index in the file's */
-    bool has_cpu, has_cuda; /* the text defines <name>_cpu, <name>_cuda */
+    int64_t line;                      /* of WICK_OP */
+    wick_signature *signature;         /* complete: every variable has its types */
+    int variables[WICK_MAX_VARIABLES]; /* of each variable of the signature: its index in the file's
+                                        */
+    bool has_cpu, has_cuda;            /* the text defines <name>_cpu, <name>_cuda */
 } wick_scan_op;
 
 typedef struct wick_scan {
     wick_arena arena;
-    const char *file; /* as the source named it */
+    const char *file;   /* as the source named it */
     const char *folder; /* absolute: where its own #include "..." looks */
     const char *text;
     size_t text_bytes;
-    bool is_text; /* the text was given; `file` is only its name */
+    bool is_text;   /* the text was given; `file` is only its name */
     const char *ns; /* from WICK_NAMESPACE; NULL: none */
     int64_t ns_line;
     const char *doc; /* the comment at the head, without its marks; "" when there is none */
@@ -80,18 +82,21 @@ typedef struct wick_scan {
     wick_variable variables[WICK_MAX_VARIABLES];
 } wick_scan;
 
-/* Reads the operators out of a source. *out is to be freed in any case. Messages begin FILE:LINE: */
+/* Reads the operators out of a source. *out is to be freed in any case. Messages begin FILE:LINE:
+ */
 wick_status wick_scan_source(wick_ctx *ctx, const wick_source *source, wick_scan *out);
 void wick_scan_free(wick_scan *scan);
-/* The namespace for the table: the file's, else the options', else NULL. Refuses what is not a C identifier and what
- * torch or Wick own; `wick` is for those who ask for it in the options. */
-wick_status wick_scan_namespace(wick_ctx *ctx, const wick_scan *scan, const wick_build_options *options,
-                                const char **out);
-/* How many ways there are to choose one type per variable (1 without variables), and the index-th of them; the last
- * variable changes fastest, number 0 has every variable at its first type. `types` has room for WICK_MAX_VARIABLES. */
+/* The namespace for the table: the file's, else the options', else NULL. Refuses what is not a C
+ * identifier and what torch or Wick own; `wick` is for those who ask for it in the options. */
+wick_status wick_scan_namespace(wick_ctx *ctx, const wick_scan *scan,
+                                const wick_build_options *options, const char **out);
+/* How many ways there are to choose one type per variable (1 without variables), and the index-th
+ * of them; the last variable changes fastest, number 0 has every variable at its first type.
+ * `types` has room for WICK_MAX_VARIABLES. */
 int64_t wick_scan_combinations(const wick_scan *scan);
 void wick_scan_combination(const wick_scan *scan, int64_t index, wick_dtype *types);
-/* An operator is compiled where every variable of the file that it does not use has its first type. */
+/* An operator is compiled where every variable of the file that it does not use has its first type.
+ */
 bool wick_scan_op_in(const wick_scan *scan, const wick_scan_op *op, const wick_dtype *types);
 
 /* ---- glue.c ---- */
@@ -104,11 +109,12 @@ typedef struct wick_unit {
     wick_isa isa;
 } wick_unit;
 
-/* Writes unit `which` of a module of n; the last one also holds the module's table. All operators are in
- * the table, also those that have no variant in any unit. The author's text comes last, so that nothing in it can break what is generated, and as
- * a copy: what is compiled is what was scanned, whatever happens to the file meanwhile. `for_reading` names the file
- * instead. */
-void wick_glue_write(wick_text *out, const wick_unit *units, int64_t n, int64_t which, bool for_reading);
+/* Writes unit `which` of a module of n; the last one also holds the module's table. All operators
+ * are in the table, also those that have no variant in any unit. The author's text comes last, so
+ * that nothing in it can break what is generated, and as a copy: what is compiled is what was
+ * scanned, whatever happens to the file meanwhile. `for_reading` names the file instead. */
+void wick_glue_write(wick_text *out, const wick_unit *units, int64_t n, int64_t which,
+                     bool for_reading);
 /* ---- toolchain.c ---- */
 
 typedef struct wick_args {
@@ -125,7 +131,8 @@ void wick_args_all(wick_args *args, const wick_args *from);
 /* The compiler and our flags, all but inputs, outputs and -march. */
 wick_status wick_toolchain_find(wick_ctx *ctx, wick_arena *arena, const wick_build_options *options,
                                 wick_args *out);
-/* $CFLAGS and the options' flags: last on a command line, where they override ours and libraries are found. */
+/* $CFLAGS and the options' flags: last on a command line, where they override ours and libraries
+ * are found. */
 void wick_toolchain_user_flags(const wick_build_options *options, wick_args *out);
 /* "-march=native" and the like; NULL where there is none to give. */
 const char *wick_toolchain_march(bool portable, wick_isa isa);
@@ -141,31 +148,34 @@ wick_status wick_build_package_file(wick_ctx *ctx, const char *name, char **out)
 
 typedef struct wick_job {
     wick_args argv;
-    int64_t unit; /* whose code it compiles */
+    int64_t unit;     /* whose code it compiles */
     const char *what; /* for progress */
     bool started, finished;
     wick_child child;
     wick_process result;
 } wick_job;
 
-/* Runs them, as many at once as there are CPUs. Stops starting after the first that fails; *failed is its index, or -1.
- * All that were started are finished on return. */
-wick_status wick_jobs_run(wick_ctx *ctx, wick_job *jobs, int64_t n, const wick_build_options *options,
-                          int64_t *failed);
+/* Runs them, as many at once as there are CPUs. Stops starting after the first that fails; *failed
+ * is its index, or -1. All that were started are finished on return. */
+wick_status wick_jobs_run(wick_ctx *ctx, wick_job *jobs, int64_t n,
+                          const wick_build_options *options, int64_t *failed);
 void wick_jobs_free(wick_job *jobs, int64_t n);
 
 /* ---- diagnose.c ---- */
 
-/* Turns a compiler's or linker's output into a failure whose first line begins FILE:LINE: of the author's file. */
-wick_status wick_diagnose_failure(wick_ctx *ctx, const wick_unit *units, int64_t n_units, int64_t which,
-                                  const wick_process *result, const char *folder);
+/* Turns a compiler's or linker's output into a failure whose first line begins FILE:LINE: of the
+ * author's file. */
+wick_status wick_diagnose_failure(wick_ctx *ctx, const wick_unit *units, int64_t n_units,
+                                  int64_t which, const wick_process *result, const char *folder);
 /* Appends a successful compiler's warnings, unless they are there already; `out` may be NULL. */
 void wick_diagnose_warnings(wick_text *out, const wick_process *result, const char *folder);
 
 /* ---- describe.c: what a source says, without building it; src/cli stands on these ---- */
 
-/* The operators of a source as a module's table has them, but without variants. Free with wick_build_list_free. */
-wick_status wick_build_list(wick_ctx *ctx, const wick_source *source, const wick_module_table **out);
+/* The operators of a source as a module's table has them, but without variants. Free with
+ * wick_build_list_free. */
+wick_status wick_build_list(wick_ctx *ctx, const wick_source *source,
+                            const wick_module_table **out);
 void wick_build_list_free(const wick_module_table *table);
 
 typedef enum wick_description {
@@ -176,19 +186,22 @@ typedef enum wick_description {
 } wick_description;
 
 /* What a signature means, one of the above or several added up. Owned: wick_string_free. */
-wick_status wick_build_describe(wick_ctx *ctx, const char *name, const char *signature, int what, char **out);
+wick_status wick_build_describe(wick_ctx *ctx, const char *name, const char *signature, int what,
+                                char **out);
 
 /* ---- build.c ---- */
 
 /* One choice of element types into a module at `output`. */
 wick_status wick_build_types(wick_ctx *ctx, const wick_scan *scan, const wick_dtype *types,
-                             const wick_build_options *options, const char *output, wick_text *warnings);
+                             const wick_build_options *options, const char *output,
+                             wick_text *warnings);
 /* Lets the compiler read all choices but number `skip` (-1: all), without making code. */
 wick_status wick_build_check(wick_ctx *ctx, const wick_scan *scan, int64_t skip,
                              const wick_build_options *options, wick_text *warnings);
-/* Both at once: number `index` is built, all others are checked meanwhile. What is built may be used even though
- * another type has an error: there is none on WICK_OK. */
+/* Both at once: number `index` is built, all others are checked meanwhile. What is built may be
+ * used even though another type has an error: there is none on WICK_OK. */
 wick_status wick_build_first(wick_ctx *ctx, const wick_scan *scan, int64_t index,
-                             const wick_build_options *options, const char *output, wick_text *warnings);
+                             const wick_build_options *options, const char *output,
+                             wick_text *warnings);
 
 #endif /* WICK_BUILDER_H */

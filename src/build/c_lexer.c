@@ -1,8 +1,8 @@
 /* c_lexer.c -- reads C source as far as finding operators needs
  *
- * Not a preprocessor: macros are not expanded and every branch of an #if is read, because an operator file is written
- * for several compilers. Comments, literals, directives and spliced lines are understood, so that what stands in a
- * comment or a string is never taken for code.
+ * Not a preprocessor: macros are not expanded and every branch of an #if is read, because an
+ * operator file is written for several compilers. Comments, literals, directives and spliced lines
+ * are understood, so that what stands in a comment or a string is never taken for code.
  */
 #include "builder.h"
 
@@ -190,7 +190,8 @@ static int digit_of(char c)
     return 99;
 }
 
-/* The value of the digits at *at, at most `max` of them, or -1 where there are none or they exceed a byte. */
+/* The value of the digits at *at, at most `max` of them, or -1 where there are none or they exceed
+ * a byte. */
 static int number_of(const char **at, const char *end, int base, int max)
 {
     int value = 0, n = 0;

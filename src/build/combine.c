@@ -1,6 +1,7 @@
 /* combine.c -- what a scanned file is built as: which element types, in which namespace
  *
- * A combination is one type per variable of the file, numbered like a number whose digits are the variables.
+ * A combination is one type per variable of the file, numbered like a number whose digits are the
+ * variables.
  */
 #include "builder.h"
 
@@ -15,8 +16,8 @@ static bool is_identifier(const char *s)
     return *s == '\0';
 }
 
-wick_status wick_scan_namespace(wick_ctx *ctx, const wick_scan *scan, const wick_build_options *options,
-                                const char **out)
+wick_status wick_scan_namespace(wick_ctx *ctx, const wick_scan *scan,
+                                const wick_build_options *options, const char **out)
 {
     static const char *const taken[] = {"aten", "prim", "wick_raw", "wick"};
     const char *given = options ? options->ns : NULL;
@@ -31,10 +32,11 @@ wick_status wick_scan_namespace(wick_ctx *ctx, const wick_scan *scan, const wick
     }
     for (int i = 0; i < WICK_COUNT(taken); i++) {
         if (strcmp(ns, taken[i]) != 0 || (ours && strcmp(ns, "wick") == 0)) continue;
-        return wick_fail(ctx, WICK_EINVAL,
-                         "%s:%lld: the namespace %s belongs to %s; choose a name of your own, or none "
-                         "(the operators are then in local)",
-                         scan->file, line, ns, i < 2 ? "torch" : "Wick");
+        return wick_fail(
+            ctx, WICK_EINVAL,
+            "%s:%lld: the namespace %s belongs to %s; choose a name of your own, or none "
+            "(the operators are then in local)",
+            scan->file, line, ns, i < 2 ? "torch" : "Wick");
     }
     return WICK_OK;
 }

@@ -1,4 +1,5 @@
-/* describe.c -- what there is to read about operators: their list, their meaning, their generated code */
+/* describe.c -- what there is to read about operators: their list, their meaning, their generated
+ * code */
 #include "builder.h"
 
 #include <string.h>
@@ -23,12 +24,14 @@ typedef struct listing {
     wick_scan scan;
 } listing;
 
-static wick_status fill_entry(wick_ctx *ctx, wick_scan *scan, const wick_scan_op *op, wick_op_entry *out)
+static wick_status fill_entry(wick_ctx *ctx, wick_scan *scan, const wick_scan_op *op,
+                              wick_op_entry *out)
 {
     wick_text text = {0};
     wick_signature_print(&text, op->signature);
     *out = (wick_op_entry){scan->ns, op->name, NULL, scan->doc, scan->file, op->line, NULL, 0};
-    if (!text.failed) out->signature = wick_arena_strndup(&scan->arena, wick_text_str(&text), text.size);
+    if (!text.failed)
+        out->signature = wick_arena_strndup(&scan->arena, wick_text_str(&text), text.size);
     wick_text_free(&text);
     return out->signature ? WICK_OK : wick_fail(ctx, WICK_ENOMEM, "out of memory");
 }
@@ -42,12 +45,16 @@ wick_status wick_build_list(wick_ctx *ctx, const wick_source *source, const wick
     status = wick_scan_source(ctx, source, &list->scan);
     if (status) goto done;
     ops = wick_arena_alloc(&list->scan.arena, (size_t)list->scan.n_ops * sizeof *ops);
-    if (!ops) status = wick_fail(ctx, WICK_ENOMEM, "out of memory");
+    if (!ops) {
+        status = wick_fail(ctx, WICK_ENOMEM, "out of memory");
+        goto done;
+    }
     for (int i = 0; !status && i < list->scan.n_ops; i++) {
         status = fill_entry(ctx, &list->scan, &list->scan.ops[i], &ops[i]);
     }
     if (status) goto done;
-    list->table = (wick_module_table){WICK_MODULE_MAGIC, WICK_ABI, WICK_VERSION, ops, list->scan.n_ops};
+    list->table =
+        (wick_module_table){WICK_MODULE_MAGIC, WICK_ABI, WICK_VERSION, ops, list->scan.n_ops};
     *out = &list->table;
 done:
     if (status) wick_build_list_free(&list->table);
@@ -67,7 +74,9 @@ void wick_build_list_free(const wick_module_table *table)
 static void add_default(wick_text *out, const wick_param *param)
 {
     switch (param->kind) {
-    case WICK_KIND_INT: wick_text_printf(out, ", %lld if left out", (long long)param->default_int); break;
+    case WICK_KIND_INT:
+        wick_text_printf(out, ", %lld if left out", (long long)param->default_int);
+        break;
     case WICK_KIND_FLOAT: wick_text_printf(out, ", %g if left out", param->default_float); break;
     case WICK_KIND_BOOL:
         wick_text_printf(out, ", %s if left out", param->default_int ? "true" : "false");
@@ -89,7 +98,8 @@ static void add_tensor(wick_text *out, const wick_signature *sig, const wick_par
     if (param->strided) wick_text_add(out, ", with its strides");
 }
 
-static void add_param(wick_text *out, const wick_signature *sig, const wick_param *param, const char *role)
+static void add_param(wick_text *out, const wick_signature *sig, const wick_param *param,
+                      const char *role)
 {
     wick_text type = {0};
     wick_param_print_type(&type, sig, param);
@@ -123,7 +133,8 @@ static void add_words(wick_text *out, const wick_signature *sig)
     }
 }
 
-wick_status wick_build_describe(wick_ctx *ctx, const char *name, const char *signature, int what, char **out)
+wick_status wick_build_describe(wick_ctx *ctx, const char *name, const char *signature, int what,
+                                char **out)
 {
     wick_arena arena = {0};
     wick_signature *sig = NULL;
@@ -152,7 +163,8 @@ done:
 /* ---- the generated code ---- */
 
 /* "f32 i32": one type per variable of the file, in order. */
-static wick_status read_types(wick_ctx *ctx, const wick_scan *scan, const char *words, wick_dtype *types)
+static wick_status read_types(wick_ctx *ctx, const wick_scan *scan, const char *words,
+                              wick_dtype *types)
 {
     wick_scan_combination(scan, 0, types);
     for (int i = 0; words && i < scan->n_variables; i++) {
@@ -164,20 +176,22 @@ static wick_status read_types(wick_ctx *ctx, const wick_scan *scan, const char *
             listed = listed || v->types[k] == types[i];
         }
         if (!listed) {
-            return wick_fail(ctx, WICK_EINVAL, "%s:1: \"%.*s\" is not one of the types of %s in this file",
+            return wick_fail(ctx, WICK_EINVAL,
+                             "%s:1: \"%.*s\" is not one of the types of %s in this file",
                              scan->file, (int)n, words, v->name);
         }
         words += n;
     }
     if (words && words[strspn(words, " ,")]) {
-        return wick_fail(ctx, WICK_EINVAL, "%s:1: this file has %d type variables, more types are given",
-                         scan->file, scan->n_variables);
+        return wick_fail(ctx, WICK_EINVAL,
+                         "%s:1: this file has %d type variables, more types are given", scan->file,
+                         scan->n_variables);
     }
     return WICK_OK;
 }
 
-wick_status wick_build_show(wick_ctx *ctx, const wick_source *source, const wick_build_options *options,
-                            const char *types, char **out)
+wick_status wick_build_show(wick_ctx *ctx, const wick_source *source,
+                            const wick_build_options *options, const char *types, char **out)
 {
     wick_scan scan;
     wick_unit unit = {0};

@@ -1,8 +1,9 @@
 /* diagnose.c -- what the compiler said, told about the author's file
  *
- * A failure is the first error alone: those after it mostly follow from it. Its place is the author's file as the author
- * named it, never the generated unit; where the compiler speaks of a header, the line that includes it. A linker knows no
- * lines, so its symbols are looked up in the text.
+ * A failure is the first error alone: those after it mostly follow from it. Its place is the
+ * author's file as the author named it, never the generated unit; where the compiler speaks of a
+ * header, the line that includes it. A linker knows no lines, so its symbols are looked up in the
+ * text.
  */
 #include "builder.h"
 
@@ -19,7 +20,8 @@ typedef struct diagnostic {
     span path, words; /* words: "error: ..." */
     int64_t line, column;
     span rest; /* source line and caret as the compiler shows them */
-    int64_t included_at; /* line of the author's file that leads here through #include; 0: unknown */
+    int64_t
+        included_at; /* line of the author's file that leads here through #include; 0: unknown */
 } diagnostic;
 
 /* ---- lines ---- */
@@ -63,20 +65,24 @@ static int64_t take_number(span *s)
     return strtoll(s->start + n, NULL, 10);
 }
 
-/* PATH:LINE:COLUMN: kind words */
+/* PATH:LINE:COLUMN: kind words. A path may hold the kind itself: what counts is the number in front
+ * of it. */
 static bool read_place(span line, const char *kind, diagnostic *out)
 {
-    const char *colon = find_in(line, kind);
-    int64_t last, first;
-    if (!colon) return false;
-    out->path = (span){line.start, (size_t)(colon - line.start)};
-    last = take_number(&out->path);
-    first = take_number(&out->path);
-    if (last == 0 || out->path.size == 0) return false;
-    out->line = first ? first : last;
-    out->column = first ? last : 0;
-    out->words = (span){colon + 2, line.size - (size_t)(colon + 2 - line.start)};
-    return true;
+    const char *end = line.start + line.size, *colon = line.start;
+    while ((colon = find_in((span){colon, (size_t)(end - colon)}, kind)) != NULL) {
+        int64_t last, first;
+        out->path = (span){line.start, (size_t)(colon - line.start)};
+        last = take_number(&out->path);
+        first = take_number(&out->path);
+        colon += 2;
+        if (last == 0 || out->path.size == 0) continue;
+        out->line = first ? first : last;
+        out->column = first ? last : 0;
+        out->words = (span){colon, (size_t)(end - colon)};
+        return true;
+    }
+    return false;
 }
 
 static bool is_error(span line, diagnostic *out)
@@ -88,13 +94,15 @@ static bool is_error(span line, diagnostic *out)
 static bool is_next(span line)
 {
     diagnostic d;
-    return is_error(line, &d) || read_place(line, ": warning: ", &d) || read_place(line, ": note: ", &d) ||
-           begins(line, "In file included from ") || find_in(line, ": In function ") ||
-           find_in(line, ": At top level:") || begins(line, "compilation terminated") ||
-           begins(line, "cc1: ") || find_in(line, " generated.");
+    return is_error(line, &d) || read_place(line, ": warning: ", &d) ||
+           read_place(line, ": note: ", &d) || begins(line, "In file included from ") ||
+           find_in(line, ": In function ") || find_in(line, ": At top level:") ||
+           begins(line, "compilation terminated") || begins(line, "cc1: ") ||
+           find_in(line, " generated.");
 }
 
-/* "In file included from PATH:12," and "                 from PATH:12:" tell how a header was reached. */
+/* "In file included from PATH:12," and "                 from PATH:12:" tell how a header was
+ * reached. */
 static void follow_include(span line, const char *file, int64_t *at)
 {
     const char *from = find_in(line, "from ");
@@ -156,14 +164,16 @@ static void add_prototype(wick_text *out, const wick_scan *scan, const diagnosti
         wick_text quoted = {0};
         wick_text_printf(&quoted, "conflicting types for '%s_%s'", op->name, suffix);
         if (!quoted.failed && find_in(d->words, wick_text_str(&quoted))) {
-            wick_text_printf(out, "\nthe signature on line %lld implies\n    ", (long long)op->line);
+            wick_text_printf(out, "\nthe signature on line %lld implies\n    ",
+                             (long long)op->line);
             wick_signature_print_prototype(out, op->signature, suffix, true);
         }
         wick_text_free(&quoted);
     }
 }
 
-static wick_status fail_compile(wick_ctx *ctx, const wick_scan *scan, const diagnostic *d, const char *folder)
+static wick_status fail_compile(wick_ctx *ctx, const wick_scan *scan, const diagnostic *d,
+                                const char *folder)
 {
     wick_text message = {0};
     if (is_path(d->path, scan->file)) {
@@ -177,14 +187,15 @@ static wick_status fail_compile(wick_ctx *ctx, const wick_scan *scan, const diag
         }
         add_prototype(&message, scan, d);
     } else if (begins(d->path, folder)) {
-        wick_text_printf(&message, "%s:%lld: the code made from this signature does not compile: %.*s\n%.*s",
-                         scan->file, (long long)scan->ops[0].line, (int)d->words.size, d->words.start,
-                         (int)d->rest.size, d->rest.start);
+        wick_text_printf(&message,
+                         "%s:%lld: the code made from this signature does not compile: %.*s\n%.*s",
+                         scan->file, (long long)scan->ops[0].line, (int)d->words.size,
+                         d->words.start, (int)d->rest.size, d->rest.start);
     } else {
         wick_text_printf(&message, "%s:%lld: in %.*s:%lld: %.*s\n%.*s", scan->file,
-                         (long long)(d->included_at ? d->included_at : 1), (int)d->path.size, d->path.start,
-                         (long long)d->line, (int)d->words.size, d->words.start, (int)d->rest.size,
-                         d->rest.start);
+                         (long long)(d->included_at ? d->included_at : 1), (int)d->path.size,
+                         d->path.start, (long long)d->line, (int)d->words.size, d->words.start,
+                         (int)d->rest.size, d->rest.start);
     }
     wick_fail(ctx, message.failed ? WICK_ENOMEM : WICK_ECOMPILE, "%s",
               message.failed ? "out of memory" : wick_text_str(&message));
@@ -202,7 +213,8 @@ static char *symbol_after(const char *output, const char *before)
     if (!at) return NULL;
     at += strlen(before);
     at += strspn(at, " `'\"");
-    wick_text_addn(&name, at, strspn(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"));
+    wick_text_addn(&name, at,
+                   strspn(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"));
     if (name.failed || name.size == 0) {
         wick_text_free(&name);
         return NULL;
@@ -221,27 +233,32 @@ static const wick_scan_op *op_of(const wick_scan *scan, const char *symbol)
     return NULL;
 }
 
-static wick_status fail_undefined(wick_ctx *ctx, const wick_scan *scan, const char *symbol, int64_t line)
+static wick_status fail_undefined(wick_ctx *ctx, const wick_scan *scan, const char *symbol,
+                                  int64_t line)
 {
     const wick_scan_op *op = op_of(scan, symbol);
     if (op) {
         return wick_fail(ctx, WICK_ECOMPILE,
-                         "%s:%lld: operator %s: %s is in the text, but the compiler does not get to see it (is it "
+                         "%s:%lld: operator %s: %s is in the text, but the compiler does not get "
+                         "to see it (is it "
                          "inside an #if?)",
                          scan->file, (long long)op->line, op->name, symbol);
     }
-    return wick_fail(ctx, WICK_ECOMPILE,
-                     "%s:%lld: undefined symbol %s: it is declared, but defined neither here nor in libc or "
-                     "libm, which is all that a module links unless a flag names more",
-                     scan->file, (long long)line, symbol);
+    return wick_fail(
+        ctx, WICK_ECOMPILE,
+        "%s:%lld: undefined symbol %s: it is declared, but defined neither here nor in libc or "
+        "libm, which is all that a module links unless a flag names more",
+        scan->file, (long long)line, symbol);
 }
 
-static wick_status fail_duplicate(wick_ctx *ctx, const wick_scan *scan, const char *symbol, int64_t line)
+static wick_status fail_duplicate(wick_ctx *ctx, const wick_scan *scan, const char *symbol,
+                                  int64_t line)
 {
-    return wick_fail(ctx, WICK_ECOMPILE,
-                     "%s:%lld: %s is not static, and the file is compiled once per element type: write static "
-                     "(for a function, WICK_FN) in front of it",
-                     scan->file, (long long)line, symbol);
+    return wick_fail(
+        ctx, WICK_ECOMPILE,
+        "%s:%lld: %s is not static, and the file is compiled once per element type: write static "
+        "(for a function, WICK_FN) in front of it",
+        scan->file, (long long)line, symbol);
 }
 
 /* WICK_OK: the linker did not speak of a symbol that the text has. */
@@ -257,7 +274,8 @@ static wick_status fail_link(wick_ctx *ctx, const wick_unit *units, int64_t n, c
             const wick_scan_op *op = op_of(scan, symbol);
             int64_t line = wick_lex_find(scan->text, scan->text_bytes, symbol);
             if (line == 0 && !op) continue;
-            status = i < 2 ? fail_undefined(ctx, scan, symbol, line) : fail_duplicate(ctx, scan, symbol, line);
+            status = i < 2 ? fail_undefined(ctx, scan, symbol, line)
+                           : fail_duplicate(ctx, scan, symbol, line);
         }
         wick_free(symbol);
     }
@@ -269,16 +287,17 @@ static wick_status fail_link(wick_ctx *ctx, const wick_unit *units, int64_t n, c
 static wick_status fail_whole(wick_ctx *ctx, const wick_scan *scan, const wick_process *result)
 {
     if (result->exit_code > 128) {
-        return wick_fail(ctx, WICK_ECOMPILE, "%s:1: the compiler was ended by signal %d%s\n%s", scan->file,
-                         result->exit_code - 128, result->exit_code == 137 ? " (out of memory?)" : "",
+        return wick_fail(ctx, WICK_ECOMPILE, "%s:1: the compiler was ended by signal %d%s\n%s",
+                         scan->file, result->exit_code - 128,
+                         result->exit_code == 137 ? " (out of memory?)" : "",
                          wick_text_str(&result->output));
     }
-    return wick_fail(ctx, WICK_ECOMPILE, "%s:1: the compiler failed with exit code %d\n%s", scan->file,
-                     result->exit_code, wick_text_str(&result->output));
+    return wick_fail(ctx, WICK_ECOMPILE, "%s:1: the compiler failed with exit code %d\n%s",
+                     scan->file, result->exit_code, wick_text_str(&result->output));
 }
 
-wick_status wick_diagnose_failure(wick_ctx *ctx, const wick_unit *units, int64_t n_units, int64_t which,
-                                  const wick_process *result, const char *folder)
+wick_status wick_diagnose_failure(wick_ctx *ctx, const wick_unit *units, int64_t n_units,
+                                  int64_t which, const wick_process *result, const char *folder)
 {
     const wick_scan *scan = units[which < 0 ? 0 : which].scan;
     const char *output = wick_text_str(&result->output);
@@ -303,6 +322,7 @@ void wick_diagnose_warnings(wick_text *out, const wick_process *result, const ch
         wick_text_add(&words, "\n");
     }
     /* The same warning comes once per element type. */
-    if (!strstr(wick_text_str(out), wick_text_str(&words))) wick_text_add(out, wick_text_str(&words));
+    if (!strstr(wick_text_str(out), wick_text_str(&words)))
+        wick_text_add(out, wick_text_str(&words));
     wick_text_free(&words);
 }

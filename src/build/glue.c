@@ -2,11 +2,11 @@
  *
  *   #define WICK_T 3                   the element types of this unit
  *   #include <wick/op.h>
- *   static wick_status f_cpu(...);     what the signature implies; a function that disagrees does not compile
- *   static wick_status f_entry(...)    one slot per argument, in the order of the prototype
- *   wick_variant ...[]                 this unit's entries
- *   wick_module                        the table, in the last unit
- *   #line 1 "op.c"                     the author's text, last: its macros and its errors reach nothing above
+ *   static wick_status f_cpu(...);     what the signature implies; a function that disagrees does
+ * not compile static wick_status f_entry(...)    one slot per argument, in the order of the
+ * prototype wick_variant ...[]                 this unit's entries wick_module the table, in the
+ * last unit #line 1 "op.c"                     the author's text, last: its macros and its errors
+ * reach nothing above
  *
  * void * converts to any pointer in C, so entries need no casts and no types of their own.
  */
@@ -16,8 +16,8 @@
 
 /* ---- text as C ---- */
 
-/* A string literal; one line of source per line of text. Octal escapes are always three digits, so that a digit after
- * one stays itself; `?` is escaped because two of them may begin a trigraph. */
+/* A string literal; one line of source per line of text. Octal escapes are always three digits, so
+ * that a digit after one stays itself; `?` is escaped because two of them may begin a trigraph. */
 static void add_literal(wick_text *out, const char *s)
 {
     wick_text_add(out, "\"");
@@ -41,7 +41,7 @@ static void add_file_literal(wick_text *out, const char *s)
 {
     wick_text_add(out, "\"");
     for (; *s; s++) {
-        if (*s == '"' || *s == '\\') wick_text_add(out, "\\");
+        if (strchr("\"\\?", *s)) wick_text_add(out, "\\");
         wick_text_addn(out, s, 1);
     }
     wick_text_add(out, "\"");
@@ -124,7 +124,8 @@ static void add_choices(wick_text *out, const wick_scan *scan)
 }
 
 /* The operator's own index becomes the file's number. */
-static void add_choice_argument(wick_text *out, const wick_scan *scan, const wick_param *param, int slot)
+static void add_choice_argument(wick_text *out, const wick_scan *scan, const wick_param *param,
+                                int slot)
 {
     bool same = true;
     for (int i = 0; i < param->n_choices; i++) {
@@ -145,8 +146,10 @@ static void add_choice_argument(wick_text *out, const wick_scan *scan, const wic
 
 static void add_input(wick_text *out, const wick_scan *scan, const wick_param *param, int *slot)
 {
-    static const char members[] = {[WICK_KIND_TENSOR] = 'p', [WICK_KIND_INT] = 'i',
-                                   [WICK_KIND_FLOAT] = 'f',  [WICK_KIND_BOOL] = 'b',
+    static const char members[] = {[WICK_KIND_TENSOR] = 'p',
+                                   [WICK_KIND_INT] = 'i',
+                                   [WICK_KIND_FLOAT] = 'f',
+                                   [WICK_KIND_BOOL] = 'b',
                                    [WICK_KIND_STR] = 's'};
     if (param->kind == WICK_KIND_SHAPE) return;
     wick_text_add(out, ", ");
@@ -229,7 +232,8 @@ static void add_variants(wick_text *out, const wick_unit *unit, int64_t which)
     }
     wick_text_printf(out, "const wick_variant wick_variants_%lld[] = {\n", (long long)which);
     for (int i = 0; i < scan->n_ops; i++) {
-        if (wick_scan_op_in(scan, &scan->ops[i], unit->types)) add_variant(out, unit, &scan->ops[i]);
+        if (wick_scan_op_in(scan, &scan->ops[i], unit->types))
+            add_variant(out, unit, &scan->ops[i]);
     }
     wick_text_add(out, "};\n\n");
 }
@@ -246,8 +250,8 @@ static int position_in(const wick_unit *unit, const wick_scan *scan, int op)
 }
 
 /* The array of pointers of one operator; returns how many there are. */
-static int64_t add_pointers(wick_text *out, const wick_unit *units, int64_t n, const wick_scan *scan,
-                            int op, int64_t number)
+static int64_t add_pointers(wick_text *out, const wick_unit *units, int64_t n,
+                            const wick_scan *scan, int op, int64_t number)
 {
     int64_t count = 0;
     for (int64_t u = 0; u < n; u++) {
@@ -263,8 +267,8 @@ static int64_t add_pointers(wick_text *out, const wick_unit *units, int64_t n, c
     return count;
 }
 
-static void add_op_entry(wick_text *out, const wick_unit *unit, const wick_scan_op *op, int64_t number,
-                         int64_t count)
+static void add_op_entry(wick_text *out, const wick_unit *unit, const wick_scan_op *op,
+                         int64_t number, int64_t count)
 {
     wick_text signature = {0};
     wick_signature_print(&signature, op->signature);
@@ -282,7 +286,8 @@ static void add_op_entry(wick_text *out, const wick_unit *unit, const wick_scan_
     wick_text_add(out, ",\n        ");
     add_literal(out, unit->scan->file);
     wick_text_printf(out, ", %lld, ", (long long)op->line);
-    if (count > 0) wick_text_printf(out, "wick_op_%lld, %lld},\n", (long long)number, (long long)count);
+    if (count > 0)
+        wick_text_printf(out, "wick_op_%lld, %lld},\n", (long long)number, (long long)count);
     if (count == 0) wick_text_add(out, "NULL, 0},\n");
     wick_text_free(&signature);
 }
@@ -304,12 +309,14 @@ static void add_table(wick_text *out, const wick_unit *units, int64_t n)
         }
     }
     out->failed = out->failed || entries.failed;
-    wick_text_printf(out, "static const wick_op_entry wick_ops[] = {\n%s};\n", wick_text_str(&entries));
-    wick_text_printf(out,
-                     "WICK_API const wick_module_table wick_module;\n"
-                     "const wick_module_table wick_module = {WICK_MODULE_MAGIC, %d, \"%s\", wick_ops, "
-                     "%lld};\n\n",
-                     WICK_ABI, WICK_VERSION, (long long)number);
+    wick_text_printf(out, "static const wick_op_entry wick_ops[] = {\n%s};\n",
+                     wick_text_str(&entries));
+    wick_text_printf(
+        out,
+        "WICK_API const wick_module_table wick_module;\n"
+        "const wick_module_table wick_module = {WICK_MODULE_MAGIC, %d, \"%s\", wick_ops, "
+        "%lld};\n\n",
+        WICK_ABI, WICK_VERSION, (long long)number);
     wick_text_free(&entries);
 }
 
@@ -322,11 +329,14 @@ static void add_head(wick_text *out, const wick_unit *unit)
     wick_text_printf(out, "/* Generated by Wick %s from ", WICK_VERSION);
     add_remark(out, scan->file);
     for (int i = 0; i < scan->n_variables; i++) {
-        wick_text_printf(out, ", %s = %s", scan->variables[i].name, wick_dtype_name((int)unit->types[i]));
+        wick_text_printf(out, ", %s = %s", scan->variables[i].name,
+                         wick_dtype_name((int)unit->types[i]));
         if (strcmp(scan->variables[i].name, "T") == 0) t = (int)unit->types[i];
     }
-    wick_text_printf(out, ". Do not edit. */\n#define WICK_T %d\n#include <wick/op.h>\n\n"
-                          "#include <wick/glue.h>\n\n", t);
+    wick_text_printf(out,
+                     ". Do not edit. */\n#define WICK_T %d\n#include <wick/op.h>\n\n"
+                     "#include <wick/glue.h>\n\n",
+                     t);
     for (int i = 0; i < scan->n_variables; i++) {
         if (strcmp(scan->variables[i].name, "T") == 0) continue;
         wick_text_printf(out, "typedef %s %s;\n", wick_dtype_c_type((int)unit->types[i]),
@@ -345,7 +355,8 @@ static void add_source(wick_text *out, const wick_scan *scan, bool for_reading)
     wick_text_add(out, "\n");
 }
 
-void wick_glue_write(wick_text *out, const wick_unit *units, int64_t n, int64_t which, bool for_reading)
+void wick_glue_write(wick_text *out, const wick_unit *units, int64_t n, int64_t which,
+                     bool for_reading)
 {
     const wick_unit *unit = &units[which];
     add_head(out, unit);

@@ -1,8 +1,10 @@
 /* install.c -- where the headers and the shipped operators lie
  *
- *   .../site-packages/wick/_wick.abi3.so     this code, inside Python; include/ and wick_ops.so beside it
+ *   .../site-packages/wick/_wick.abi3.so     this code, inside Python; include/ and wick_ops.so
+ * beside it
  *   .../site-packages/wick/lib/libwick.so    this code, inside a C program; they are one folder up
- *   .../bin/wick                             this code, as the command; ../lib/python3.x/site-packages/wick
+ *   .../bin/wick                             this code, as the command;
+ * ../lib/python3.x/site-packages/wick
  *
  * The folder of the source tree comes last: it is there for the build that makes all these.
  */
@@ -43,7 +45,8 @@ static char *try_glob(const char *pattern, const char *name, const char *probe)
     return found;
 }
 
-/* The folder of a program or library: beside it, above it, or in the Python installation it belongs to. */
+/* The folder of a program or library: beside it, above it, or in the Python installation it belongs
+ * to. */
 static char *try_around(const char *file, const char *name, const char *probe)
 {
     static const char *const near[] = {"", "/..", "/../lib/wick"};
@@ -58,7 +61,8 @@ static char *try_around(const char *file, const char *name, const char *probe)
     }
     if (!found) {
         wick_text_free(&folder);
-        wick_text_printf(&folder, "%.*s/../lib*/python3*/site-packages/wick", (int)(slash - file), file);
+        wick_text_printf(&folder, "%.*s/../lib*/python3*/site-packages/wick", (int)(slash - file),
+                         file);
         found = try_glob(wick_text_str(&folder), name, probe);
     }
     wick_text_free(&folder);
@@ -98,8 +102,9 @@ wick_status wick_install_include(wick_ctx *ctx, char **out)
     if (!found) found = try_folder(WICK_SOURCE_INCLUDE, ".", "/wick/op.h");
 #endif
     if (!found) {
-        return wick_fail(ctx, WICK_EIO,
-                         "the folder of <wick/op.h> was not found; set WICK_INCLUDE to it, or reinstall Wick");
+        return wick_fail(
+            ctx, WICK_EIO,
+            "the folder of <wick/op.h> was not found; set WICK_INCLUDE to it, or reinstall Wick");
     }
     *out = found;
     return WICK_OK;

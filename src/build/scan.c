@@ -1,7 +1,8 @@
 /* scan.c -- reads the operators out of a source
  *
- * WICK_OP and WICK_NAMESPACE are read from the text, never from the preprocessor: hence literal and at the top level.
- * Everything that can be said before a compiler runs is said here, with the line it is about.
+ * WICK_OP and WICK_NAMESPACE are read from the text, never from the preprocessor: hence literal and
+ * at the top level. Everything that can be said before a compiler runs is said here, with the line
+ * it is about.
  */
 #include "builder.h"
 
@@ -10,7 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static wick_status out_of_memory(wick_ctx *ctx) { return wick_fail(ctx, WICK_ENOMEM, "out of memory"); }
+static wick_status out_of_memory(wick_ctx *ctx)
+{
+    return wick_fail(ctx, WICK_ENOMEM, "out of memory");
+}
 
 static char *keep(wick_scan *scan, const char *s, size_t n)
 {
@@ -39,16 +43,18 @@ static wick_status check_name(wick_ctx *ctx, const char *file)
     if (!*file) return wick_fail(ctx, WICK_EINVAL, "source:1: the source has no name");
     for (int i = 0; i < WICK_COUNT(cpp); i++) {
         if (ends_with(file, cpp[i])) {
-            return wick_fail(ctx, WICK_EINVAL,
-                             "%s:1: this is a C++ source; Wick builds operators from plain C: keep the "
-                             "loop, drop the at::Tensor around it, and name the file .c",
-                             file);
+            return wick_fail(
+                ctx, WICK_EINVAL,
+                "%s:1: this is a C++ source; Wick builds operators from plain C: keep the "
+                "loop, drop the at::Tensor around it, and name the file .c",
+                file);
         }
     }
     return WICK_OK;
 }
 
-/* The folder is settled now: the process may be elsewhere when a further element type is compiled. */
+/* The folder is settled now: the process may be elsewhere when a further element type is compiled.
+ */
 static wick_status find_folder(wick_ctx *ctx, wick_scan *scan)
 {
     const char *slash = strrchr(scan->file, '/');
@@ -166,16 +172,18 @@ static wick_status read_namespace(wick_ctx *ctx, wick_scan *scan, wick_lexer *le
     wick_token name = wick_lex_next(lex), close = wick_lex_next(lex);
     char *ns;
     if (name.kind != WICK_TOKEN_NAME || !wick_token_is(&close, ")")) {
-        return wick_fail(ctx, WICK_EINVAL,
-                         "%s:%lld: WICK_NAMESPACE takes a C identifier, as in WICK_NAMESPACE(acme);",
-                         scan->file, (long long)line);
+        return wick_fail(
+            ctx, WICK_EINVAL,
+            "%s:%lld: WICK_NAMESPACE takes a C identifier, as in WICK_NAMESPACE(acme);", scan->file,
+            (long long)line);
     }
     ns = keep(scan, name.start, name.size);
     if (!ns) return out_of_memory(ctx);
     if (scan->ns && strcmp(scan->ns, ns) != 0) {
-        return wick_fail(ctx, WICK_EINVAL,
-                         "%s:%lld: WICK_NAMESPACE(%s), but line %lld says %s: a file has one namespace",
-                         scan->file, (long long)line, ns, (long long)scan->ns_line, scan->ns);
+        return wick_fail(
+            ctx, WICK_EINVAL,
+            "%s:%lld: WICK_NAMESPACE(%s), but line %lld says %s: a file has one namespace",
+            scan->file, (long long)line, ns, (long long)scan->ns_line, scan->ns);
     }
     scan->ns = ns;
     scan->ns_line = line;
@@ -241,7 +249,8 @@ static wick_status read_op(wick_ctx *ctx, wick_scan *scan, wick_lexer *lex, cons
     wick_scan_op *op;
     wick_status status;
     if (name.kind != WICK_TOKEN_NAME) {
-        return fail_at(ctx, scan, macro->line, "expected the operator's name, a C identifier", NULL);
+        return fail_at(ctx, scan, macro->line, "expected the operator's name, a C identifier",
+                       NULL);
     }
     if (macro->braces > 0) {
         return fail_at(ctx, scan, macro->line, "stands inside braces; write it at the top level",
@@ -258,7 +267,8 @@ static wick_status read_op(wick_ctx *ctx, wick_scan *scan, wick_lexer *lex, cons
     op->line = macro->line;
     status = check_duplicate(ctx, scan, op);
     if (status) goto done;
-    status = wick_signature_parse(ctx, &scan->arena, op->name, wick_text_str(&text), &op->signature);
+    status =
+        wick_signature_parse(ctx, &scan->arena, op->name, wick_text_str(&text), &op->signature);
     if (status) wick_ctx_prefix(ctx, "%s:%lld: ", scan->file, (long long)op->line);
 done:
     wick_text_free(&text);
@@ -280,10 +290,11 @@ static wick_status read_macros(wick_ctx *ctx, wick_scan *scan)
         WICK_TRY(is_op ? read_op(ctx, scan, &lex, &t) : read_namespace(ctx, scan, &lex, t.line));
     }
     if (scan->n_ops == 0) {
-        return wick_fail(ctx, WICK_EINVAL,
-                         "%s:1: no operator here: write WICK_OP(name, \"x: T[*N] -> y: T[*N] where T: "
-                         "f32\"); and a function name_cpu",
-                         scan->file);
+        return wick_fail(
+            ctx, WICK_EINVAL,
+            "%s:1: no operator here: write WICK_OP(name, \"x: T[*N] -> y: T[*N] where T: "
+            "f32\"); and a function name_cpu",
+            scan->file);
     }
     return WICK_OK;
 }
@@ -316,11 +327,12 @@ static wick_status fail_types(wick_ctx *ctx, const wick_scan *scan, const wick_s
     wick_text a = {0}, b = {0};
     print_types(&a, mine);
     print_types(&b, file);
-    wick_fail(ctx, WICK_EINVAL,
-              "%s:%lld: operator %s says where %s: %s, but this file has %s: %s: a file has one list "
-              "of types; put operators over different types in different files",
-              scan->file, (long long)op->line, op->name, mine->name, wick_text_str(&a), mine->name,
-              wick_text_str(&b));
+    wick_fail(
+        ctx, WICK_EINVAL,
+        "%s:%lld: operator %s says where %s: %s, but this file has %s: %s: a file has one list "
+        "of types; put operators over different types in different files",
+        scan->file, (long long)op->line, op->name, mine->name, wick_text_str(&a), mine->name,
+        wick_text_str(&b));
     wick_text_free(&a);
     wick_text_free(&b);
     return WICK_EINVAL;
@@ -340,10 +352,11 @@ static wick_status gather_types(wick_ctx *ctx, wick_scan *scan, wick_scan_op *op
         const wick_variable *mine = &op->signature->variables[i];
         int k = find_variable(scan, mine->name);
         if (k < 0 && scan->n_variables == WICK_MAX_VARIABLES) {
-            return wick_fail(ctx, WICK_EINVAL,
-                             "%s:%lld: operator %s brings a fifth type variable, %s, into this file; "
-                             "put it in a file of its own",
-                             scan->file, (long long)op->line, op->name, mine->name);
+            return wick_fail(
+                ctx, WICK_EINVAL,
+                "%s:%lld: operator %s brings a fifth type variable, %s, into this file; "
+                "put it in a file of its own",
+                scan->file, (long long)op->line, op->name, mine->name);
         }
         if (k < 0) {
             k = scan->n_variables++;
@@ -455,4 +468,3 @@ void wick_scan_free(wick_scan *scan)
     wick_arena_free(&scan->arena);
     memset(scan, 0, sizeof *scan);
 }
-

@@ -1,9 +1,10 @@
 /* toolchain.c -- which compiler is run, and with which flags
  *
- * What C lets slip is an error in an operator: a function nobody declared, a pointer of the wrong type, a missing
- * return, a symbol nobody defines. Everything else the compiler says is a warning. Floating point stays what the source
- * says: no reassociation, no contraction that would make two machines differ; only errno and traps, which no kernel
- * looks at, are given up, since they keep loops from being vectorised.
+ * What C lets slip is an error in an operator: a function nobody declared, a pointer of the wrong
+ * type, a missing return, a symbol nobody defines. Everything else the compiler says is a warning.
+ * Floating point stays what the source says: no reassociation, no contraction that would make two
+ * machines differ; only errno and traps, which no kernel looks at, are given up, since they keep
+ * loops from being vectorised.
  */
 #include "builder.h"
 
@@ -87,7 +88,8 @@ static wick_status add_compiler(wick_ctx *ctx, const wick_build_options *options
     if (out->count > 0) {
         if (on_path(out->items[0])) return WICK_OK;
         return wick_fail(ctx, WICK_ECOMPILE,
-                         "the C compiler \"%s\" (%s) cannot be run: install it, or name another", out->items[0],
+                         "the C compiler \"%s\" (%s) cannot be run: install it, or name another",
+                         out->items[0],
                          options && options->compiler ? "the one asked for" : "from $CC");
     }
     for (int i = 0; i < WICK_COUNT(usual); i++) {
@@ -95,9 +97,10 @@ static wick_status add_compiler(wick_ctx *ctx, const wick_build_options *options
         wick_args_add(out, usual[i]);
         return WICK_OK;
     }
-    return wick_fail(ctx, WICK_ECOMPILE,
-                     "no C compiler: neither cc nor gcc nor clang is on the PATH; install one (apt install gcc, "
-                     "dnf install gcc, apk add gcc musl-dev, conda install -c conda-forge gcc) or set CC");
+    return wick_fail(
+        ctx, WICK_ECOMPILE,
+        "no C compiler: neither cc nor gcc nor clang is on the PATH; install one (apt install gcc, "
+        "dnf install gcc, apk add gcc musl-dev, conda install -c conda-forge gcc) or set CC");
 }
 
 static void add_flags(const wick_build_options *options, wick_args *out)

@@ -1,7 +1,7 @@
 /* cli.h -- the verbs of the `wick` command and what they share
  *
- * Answers go to stdout, everything else to stderr, each line of it with the verb in front. Exit codes: 0, 1 (it failed),
- * 2 (it was asked wrongly).
+ * Answers go to stdout, everything else to stderr, each line of it with the verb in front. Exit
+ * codes: 0, 1 (it failed), 2 (it was asked wrongly).
  */
 #ifndef WICK_CLI_H
 #define WICK_CLI_H
@@ -28,8 +28,8 @@ typedef struct cli_table {
     bool from_source; /* made by wick_build_list */
 } cli_table;
 
-/* A .so is loaded and its table read; anything else is scanned as a source. A loaded module stays loaded: the table is
- * part of it. */
+/* A .so is loaded and its table read; anything else is scanned as a source. A loaded module stays
+ * loaded: the table is part of it. */
 wick_status cli_table_open(wick_ctx *ctx, const char *path, cli_table *out);
 void cli_table_close(cli_table *t);
 /* The operators that come with Wick. */
@@ -37,10 +37,12 @@ wick_status cli_table_shipped(wick_ctx *ctx, cli_table *out);
 
 /* ---- src/build/builder.h says what these do ---- */
 
-wick_status wick_build_list(wick_ctx *ctx, const wick_source *source, const wick_module_table **out);
+wick_status wick_build_list(wick_ctx *ctx, const wick_source *source,
+                            const wick_module_table **out);
 void wick_build_list_free(const wick_module_table *table);
 enum { CLI_WORDS = 1, CLI_SCHEMA = 2, CLI_PROTOTYPE = 4, CLI_STUB = 8 };
-wick_status wick_build_describe(wick_ctx *ctx, const char *name, const char *signature, int what, char **out);
+wick_status wick_build_describe(wick_ctx *ctx, const char *name, const char *signature, int what,
+                                char **out);
 wick_status wick_build_package_file(wick_ctx *ctx, const char *name, char **out);
 
 #endif /* WICK_CLI_H */

@@ -1,7 +1,7 @@
 /* cmd_build.c -- `wick build`: operator files into a module
  *
- * Ahead of time is for other machines: unless told otherwise, the code is built for any x86-64 and for x86-64-v3, and
- * chosen when it is loaded.
+ * Ahead of time is for other machines: unless told otherwise, the code is built for any x86-64 and
+ * for x86-64-v3, and chosen when it is loaded.
  */
 #include "cli.h"
 
@@ -10,7 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_NAMESPACE = 256, KEY_PORTABLE, KEY_NATIVE, KEY_DEBUG, KEY_KEEP, KEY_CC, KEY_INCLUDE, KEY_FLAG };
+enum {
+    KEY_NAMESPACE = 256,
+    KEY_PORTABLE,
+    KEY_NATIVE,
+    KEY_DEBUG,
+    KEY_KEEP,
+    KEY_CC,
+    KEY_INCLUDE,
+    KEY_FLAG
+};
 
 typedef struct arguments {
     wick_source *sources;
@@ -23,7 +32,8 @@ typedef struct arguments {
 static const struct argp_option options[] = {
     {"output", 'o', "MODULE.so", 0, "where the module goes", 0},
     {"namespace", KEY_NAMESPACE, "NS", 0, "namespace of files that name none (else: local)", 0},
-    {"portable", KEY_PORTABLE, NULL, 0, "for any x86-64 CPU, with a faster version for x86-64-v3 (the default)", 0},
+    {"portable", KEY_PORTABLE, NULL, 0,
+     "for any x86-64 CPU, with a faster version for x86-64-v3 (the default)", 0},
     {"native", KEY_NATIVE, NULL, 0, "for this machine's CPU only", 0},
     {"debug", KEY_DEBUG, NULL, 0, "symbols, no optimisation", 0},
     {"cc", KEY_CC, "CC", 0, "the C compiler (else $CC, else cc)", 0},
@@ -39,6 +49,7 @@ static void report(void *arg, int64_t done, int64_t total, const char *what)
     fprintf(stderr, "wick build: [%lld/%lld] %s\n", (long long)done, (long long)total, what);
 }
 
+/* The type is argp's. NOLINTNEXTLINE(readability-non-const-parameter) */
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     arguments *a = state->input;
@@ -81,10 +92,14 @@ static int build(const arguments *a, const char *verb)
 int cmd_build(int argc, char **argv)
 {
     static const struct argp argp = {
-        options, parse, "FILE...",
+        options,
+        parse,
+        "FILE...",
         "Turn operator files into one module, for every element type they list.\v"
         "Example:\n  wick build ops/*.c --namespace acme -o acme_ops.so",
-        NULL, NULL, NULL};
+        NULL,
+        NULL,
+        NULL};
     size_t n = (size_t)argc + 1;
     arguments a = {.sources = calloc(n, sizeof *a.sources), .flags = calloc(n, sizeof *a.flags)};
     int code;

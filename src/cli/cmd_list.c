@@ -11,6 +11,7 @@ typedef struct arguments {
     int n_files;
 } arguments;
 
+/* The type is argp's. NOLINTNEXTLINE(readability-non-const-parameter) */
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     arguments *a = state->input;
@@ -47,11 +48,15 @@ static int list(wick_ctx *ctx, const char *file, const char *verb)
 
 int cmd_list(int argc, char **argv)
 {
-    static const struct argp argp = {
-        NULL, parse, "[FILE.c|MODULE.so...]",
-        "List operators and their signatures: those that come with Wick, or those of files and modules.\v"
-        "Example:\n  wick list my_ops.c acme_ops.so",
-        NULL, NULL, NULL};
+    static const struct argp argp = {NULL,
+                                     parse,
+                                     "[FILE.c|MODULE.so...]",
+                                     "List operators and their signatures: those that come with "
+                                     "Wick, or those of files and modules.\v"
+                                     "Example:\n  wick list my_ops.c acme_ops.so",
+                                     NULL,
+                                     NULL,
+                                     NULL};
     arguments a = {calloc((size_t)argc + 1, sizeof *a.files), 0};
     int code = CLI_OK;
     if (!a.files) return cli_fail(argv[0], "out of memory");
@@ -59,7 +64,8 @@ int cmd_list(int argc, char **argv)
     /* A context keeps its first failure, so each file has its own. */
     for (int i = 0; i < (a.n_files ? a.n_files : 1); i++) {
         wick_ctx *ctx = wick_ctx_new();
-        int listed = ctx ? list(ctx, a.n_files ? a.files[i] : NULL, argv[0]) : cli_fail(argv[0], "out of memory");
+        int listed = ctx ? list(ctx, a.n_files ? a.files[i] : NULL, argv[0])
+                         : cli_fail(argv[0], "out of memory");
         if (listed) code = listed;
         wick_ctx_free(ctx);
     }

@@ -23,6 +23,7 @@ static const struct argp_option options[] = {
     {"types", KEY_TYPES, "TYPES", 0, "for --glue: the element types, as \"f32\" or \"f32 i64\"", 0},
     {0}};
 
+/* The type is argp's. NOLINTNEXTLINE(readability-non-const-parameter) */
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     arguments *a = state->input;
@@ -48,7 +49,8 @@ static int show_glue(wick_ctx *ctx, const arguments *a, const char *verb)
 {
     wick_source source = {a->what, NULL};
     char *code = NULL;
-    if (wick_build_show(ctx, &source, NULL, a->types, &code)) return cli_fail(verb, wick_ctx_message(ctx));
+    if (wick_build_show(ctx, &source, NULL, a->types, &code))
+        return cli_fail(verb, wick_ctx_message(ctx));
     fputs(code, stdout);
     wick_string_free(code);
     return CLI_OK;
@@ -90,7 +92,8 @@ static int show_table(wick_ctx *ctx, const cli_table *t, const arguments *a, con
         const wick_op_entry *op = &t->table->ops[i];
         if (!is_file(a->what) && strcmp(op->name, a->what) != 0) continue;
         /* The doc is a file's: once, in front of the first of its operators. */
-        if (!a->parts && op->doc[0] && (!shown || strcmp(op->file, op[-1].file) != 0)) printf("%s\n", op->doc);
+        if (!a->parts && op->doc[0] && (!shown || strcmp(op->file, op[-1].file) != 0))
+            printf("%s\n", op->doc);
         if (!a->parts) puts("");
         shown++;
         if (show_op(ctx, op, a->parts, verb)) return CLI_FAILED;
@@ -114,10 +117,14 @@ static int show(wick_ctx *ctx, const arguments *a, const char *verb)
 int cmd_show(int argc, char **argv)
 {
     static const struct argp argp = {
-        options, parse, "FILE.c|MODULE.so|OPERATOR",
+        options,
+        parse,
+        "FILE.c|MODULE.so|OPERATOR",
         "Say what operators take and return, and what Wick makes of them.\v"
         "Example:\n  wick show scale_bias_relu\n  wick show my_op.c --glue --types f64",
-        NULL, NULL, NULL};
+        NULL,
+        NULL,
+        NULL};
     arguments a = {0};
     wick_ctx *ctx;
     int code;

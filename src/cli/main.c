@@ -13,7 +13,8 @@ static const struct {
 } verbs[] = {
     {"build", cmd_build, "wick build", "turn operator files into a module"},
     {"list", cmd_list, "wick list", "list operators: the shipped ones, a file's, or a module's"},
-    {"show", cmd_show, "wick show", "say what an operator takes and returns, and what is made of it"},
+    {"show", cmd_show, "wick show",
+     "say what an operator takes and returns, and what is made of it"},
 };
 
 enum { N_VERBS = sizeof verbs / sizeof verbs[0], MAX_WORD = 32 };
@@ -24,7 +25,8 @@ int cli_fail(const char *verb, const char *message)
     return CLI_FAILED;
 }
 
-/* Insertions, deletions and changes that make one word the other; words longer than MAX_WORD are far from all. */
+/* Insertions, deletions and changes that make one word the other; words longer than MAX_WORD are
+ * far from all. */
 static int distance(const char *a, const char *b)
 {
     int row[MAX_WORD + 1];
@@ -36,7 +38,8 @@ static int distance(const char *a, const char *b)
     for (int i = 0; a[i]; i++) {
         int diagonal = row[0]++;
         for (int k = 0; k < n; k++) {
-            int change = diagonal + (a[i] != b[k]), shift = (row[k] < row[k + 1] ? row[k] : row[k + 1]) + 1;
+            int change = diagonal + (a[i] != b[k]),
+                shift = (row[k] < row[k + 1] ? row[k] : row[k + 1]) + 1;
             diagonal = row[k + 1];
             row[k + 1] = change < shift ? change : shift;
         }
@@ -90,7 +93,8 @@ int main(int argc, char **argv)
         fputs("wick: a verb is missing\nTry `wick --help'.\n", stderr);
         return CLI_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "-?") == 0) {
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "-?") == 0) {
         print_help();
         return CLI_OK;
     }

@@ -14,7 +14,8 @@ static void *open_library(const char *path)
     return dlopen(local, RTLD_NOW | RTLD_LOCAL);
 }
 
-static wick_status fail(wick_ctx *ctx, wick_status status, const char *format, ...) WICK_PRINTF(3, 4);
+static wick_status fail(wick_ctx *ctx, wick_status status, const char *format, ...)
+    WICK_PRINTF(3, 4);
 static wick_status fail(wick_ctx *ctx, wick_status status, const char *format, ...)
 {
     va_list args;
@@ -29,14 +30,16 @@ static wick_status open_module(wick_ctx *ctx, const char *path, cli_table *out)
     void *library = open_library(path);
     const char *why = library ? NULL : dlerror();
     const wick_module_table *table = library ? dlsym(library, WICK_MODULE_SYMBOL) : NULL;
-    if (!library) return fail(ctx, WICK_EIO, "%s cannot be loaded: %s", path, why ? why : "unknown reason");
+    if (!library)
+        return fail(ctx, WICK_EIO, "%s cannot be loaded: %s", path, why ? why : "unknown reason");
     if (!table || table->magic != WICK_MODULE_MAGIC) {
         dlclose(library);
         return fail(ctx, WICK_EIO, "%s is a library, but not a Wick module", path);
     }
     if (table->abi != WICK_ABI) {
-        return fail(ctx, WICK_EIO, "%s was built for ABI %u by Wick %s; this is Wick %s, ABI %d: build it again", path,
-                    (unsigned)table->abi, table->built_by, WICK_VERSION, WICK_ABI);
+        return fail(ctx, WICK_EIO,
+                    "%s was built for ABI %u by Wick %s; this is Wick %s, ABI %d: build it again",
+                    path, (unsigned)table->abi, table->built_by, WICK_VERSION, WICK_ABI);
     }
     out->table = table;
     out->from_source = false;

@@ -55,8 +55,11 @@ static wick_status check_file(wick_ctx *ctx, const char *path)
 
 wick_status wick_module_open(wick_ctx *ctx, const char *path, const wick_module_table **out)
 {
+    char *absolute = NULL; /* dlopen would look for a bare name among the system's libraries */
     WICK_TRY(check_file(ctx, path));
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    WICK_TRY(wick_path_absolute(ctx, path, &absolute));
+    void *library = dlopen(absolute, RTLD_NOW | RTLD_LOCAL);
+    wick_free(absolute);
     if (!library) return wick_fail(ctx, WICK_EIO, "%s: cannot be loaded: %s", path, dlerror());
     const wick_module_table *table = dlsym(library, WICK_MODULE_SYMBOL);
     if (!table || table->magic != WICK_MODULE_MAGIC) {

@@ -208,8 +208,12 @@ static outcome convert_text(request *r, int i, PyObject *object)
     r->args[i].as.s = p->kind == WICK_KIND_CHOICE && p->n_choices ? p->choices[p->default_int] : p->default_str;
     if (!object) return FAST;
     if (!PyUnicode_Check(object)) return fail_kind(r, p, object, "a str");
-    r->args[i].as.s = PyUnicode_AsUTF8AndSize(object, NULL);
-    return r->args[i].as.s ? FAST : FAILED;
+    Py_ssize_t n = 0;
+    r->args[i].as.s = PyUnicode_AsUTF8AndSize(object, &n);
+    if (!r->args[i].as.s) return FAILED;
+    if ((size_t)n == strlen(r->args[i].as.s)) return FAST;
+    PyErr_Format(PyExc_RuntimeError, "%s: %s has a zero character inside, expected a str without", op_name(r), p->name);
+    return FAILED;
 }
 
 static outcome convert_shape(request *r, int i, PyObject *object)

@@ -84,6 +84,13 @@ static PyObject *set_mode(PyObject *module, PyObject *name)
 
 /* ---- loading ---- */
 
+static bool ask_helpers(const char *what, const wick_op *op)
+{
+    PyObject *done = PyObject_CallMethod(extension.helpers, what, "ss", op->ns, op->name);
+    Py_XDECREF(done);
+    return done != NULL;
+}
+
 /* Makes a module's operators known to torch; a list of their functions. */
 static PyObject *publish(wick_ctx *ctx, const wick_module *module)
 {
@@ -95,11 +102,8 @@ static PyObject *publish(wick_ctx *ctx, const wick_module *module)
             Py_DECREF(list);
             return raise_build(ctx);
         }
-        if (changed) {
-            PyObject *done = PyObject_CallMethod(extension.helpers, "forget", "ss", op->ns, op->name);
-            if (!done) Py_CLEAR(list);
-            Py_XDECREF(done);
-        }
+        if (changed && !ask_helpers("forget", op)) Py_CLEAR(list);
+        if (list && !wick_torch_internals_usable() && !ask_helpers("gate", op)) Py_CLEAR(list);
         PyObject *function = list ? operator_function(op) : NULL;
         if (!function || PyList_Append(list, function) < 0) Py_CLEAR(list);
         Py_XDECREF(function);

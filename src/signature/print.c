@@ -53,12 +53,12 @@ void wick_param_print_type(wick_text *out, const wick_signature *sig, const wick
 void wick_elem_print_types(wick_text *out, const wick_signature *sig, const wick_elem *elem)
 {
     wick_dtype types[WICK_DTYPE_COUNT];
-    bool given[WICK_DTYPE_COUNT] = {false};
     int n = 0;
     if (elem->kind == WICK_ELEM_FIXED) {
         types[n++] = elem->dtype;
     } else {
         const wick_variable *variable = &sig->variables[elem->variable];
+        bool given[WICK_DTYPE_COUNT] = {false};
         for (int i = 0; i < variable->n_types; i++) {
             wick_dtype dtype = variable->types[i];
             if (elem->kind == WICK_ELEM_ACCUMULATE) dtype = wick_dtype_accumulate((int)dtype);

@@ -70,13 +70,18 @@ static torch_ivalue *as_box(torch_ivalue v)
 
 /* ---- decoding ---- */
 
-static wick_status read_string(wick_ctx *ctx, torch_ivalue v, wick_value *out)
+/* C would see a text with a zero inside cut short. */
+static wick_status read_string(wick_ctx *ctx, const char *name, torch_ivalue v, wick_value *out)
 {
     torch_string_handle string;
+    size_t n = 0;
     memcpy(&string, &v, sizeof string);
     out->kind = WICK_VALUE_STR;
-    if (shim.torch_string_c_str(string, &out->as.s) == 0) return WICK_OK;
-    return wick_fail(ctx, WICK_ETORCH, "torch did not hand over a string");
+    if (shim.torch_string_c_str(string, &out->as.s) != 0)
+        return wick_fail(ctx, WICK_ETORCH, "torch did not hand over a string");
+    if (shim.torch_string_length && shim.torch_string_length(string, &n) == 0 && n != strlen(out->as.s))
+        return wick_fail(ctx, WICK_EINVAL, "%s has a zero character inside, expected a str without", name);
+    return WICK_OK;
 }
 
 static wick_status read_shape(wick_ctx *ctx, wick_arena *arena, const char *name, torch_ivalue v, wick_value *out)
@@ -126,7 +131,7 @@ static wick_status read_argument(wick_ctx *ctx, wick_arena *arena, const wick_pa
         out->kind = WICK_VALUE_BOOL;
         out->as.b = (v & 0xff) != 0;
         return WICK_OK;
-    default: return read_string(ctx, v, out);
+    default: return read_string(ctx, p->name, v, out);
     }
 }
 
@@ -235,7 +240,7 @@ static void look_at(torch_handle handle, glance *g)
     bool defined = true;
     if (wick_torch_kind(handle) == WICK_TORCH_SPECIAL) {
         shim.aoti_torch_is_defined(handle, &defined);
-        if (defined) g->plain = false;
+        if (defined && wick_torch_is_dense(handle)) g->plain = false; /* what is not, is refused here and now */
     }
     if (defined && wick_torch_requires_grad(handle)) g->requires_grad = true;
 }

@@ -68,7 +68,9 @@ extern const wick_host wick_torch_host;
 void wick_torch_read_plain(torch_handle handle, wick_tensor *out);
 /* Reads any tensor; refuses undefined and sparse ones, naming the argument. */
 wick_status wick_torch_read(wick_ctx *ctx, const char *name, torch_handle handle, wick_tensor *out);
-/* The element type's number in torch, and back. */
+/* Neither sparse nor packed. */
+bool wick_torch_is_dense(torch_handle handle);
+/* The element type's number in torch. */
 int32_t wick_torch_dtype(wick_dtype dtype);
 
 /* ---- internals.c ---- */

@@ -82,16 +82,21 @@ void wick_torch_read_plain(torch_handle handle, wick_tensor *out)
     out->device_type = device_of(device);
 }
 
+bool wick_torch_is_dense(torch_handle handle)
+{
+    int32_t layout = -1;
+    shim.aoti_torch_get_layout(handle, &layout);
+    return layout == codes.strided;
+}
+
 wick_status wick_torch_read(wick_ctx *ctx, const char *name, torch_handle handle, wick_tensor *out)
 {
     bool defined = false;
-    int32_t layout = -1;
     int64_t dim = 0;
 
     shim.aoti_torch_is_defined(handle, &defined);
     if (!defined) return wick_fail(ctx, WICK_EINVAL, "%s is None, expected a tensor", name);
-    shim.aoti_torch_get_layout(handle, &layout);
-    if (layout != codes.strided)
+    if (!wick_torch_is_dense(handle))
         return wick_fail(ctx, WICK_EINVAL, "%s is sparse or packed, expected a dense (strided) tensor", name);
     shim.aoti_torch_get_dim(handle, &dim);
     if (dim > WICK_MAX_RANK)

@@ -55,6 +55,7 @@ typedef void (*torch_body)(int64_t begin, int64_t end, void *arg);
     R(torch_error, torch_delete_list, (torch_list_handle))                                         \
     R(torch_error, torch_new_string_handle, (const char *, size_t, torch_string_handle *))         \
     R(torch_error, torch_string_c_str, (torch_string_handle, const char **))                       \
+    O(torch_error, torch_string_length, (torch_string_handle, size_t *))                           \
     R(torch_error, torch_delete_string, (torch_string_handle))                                     \
     O(torch_error, torch_new_stable_ivalue, (torch_ivalue **))                                     \
     O(torch_error, torch_delete_stable_ivalue, (torch_ivalue *))                                   \

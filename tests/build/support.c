@@ -11,22 +11,28 @@ const char *const all_kinds =
     "/* kinds -- one of each */\n"
     "#include <wick/op.h>\n"
     "WICK_NAMESPACE(acme);\n"
-    "WICK_OP(pool, \"x: strided T[B, S], idx: U[S], w?: A[S], mode: 'sum'|'mean', k: int, p: float = 0.5\"\n"
+    "WICK_OP(pool, \"x: strided T[B, S], idx: U[S], w?: A[S], mode: 'sum'|'mean', k: int, p: float "
+    "= 0.5\"\n"
     "    \" -> y: T[B, k], m?: u8[B] scratch tmp: f32[S] where T: f16 f32, U: i32 i64\");\n"
     "WICK_OP(pick, \"x: T[N], mode: 'mean'|'max'|'sum', flag: bool, s: str -> y: T[N]\");\n"
     "WICK_OP(bump, \"x!: T[*N], g: shape[*N] -> ()\");\n"
     "WICK_OP(count, \"a: int -> b: int, c: float, d: bool\");\n"
-    "WICK_IMPL wick_status pool_cpu(wick_ctx *ctx, const wick_view *x, const U *idx, const A *w, int mode,\n"
-    "                               int64_t k, double p, T *y, uint8_t *m, float *tmp, int64_t B, int64_t S)\n"
+    "WICK_IMPL wick_status pool_cpu(wick_ctx *ctx, const wick_view *x, const U *idx, const A *w, "
+    "int mode,\n"
+    "                               int64_t k, double p, T *y, uint8_t *m, float *tmp, int64_t B, "
+    "int64_t S)\n"
     "{\n"
     "    (void)ctx, (void)x, (void)idx, (void)w, (void)y, (void)m, (void)tmp;\n"
-    "    return k == 7 && p == 0.5 && B == 2 && S == 3 && mode == WICK_mode_mean ? WICK_OK : WICK_EINVAL;\n"
+    "    return k == 7 && p == 0.5 && B == 2 && S == 3 && mode == WICK_mode_mean ? WICK_OK : "
+    "WICK_EINVAL;\n"
     "}\n"
-    "WICK_IMPL wick_status pick_cpu(wick_ctx *ctx, const T *x, int mode, bool flag, const char *s, T *y, int64_t N)\n"
+    "WICK_IMPL wick_status pick_cpu(wick_ctx *ctx, const T *x, int mode, bool flag, const char *s, "
+    "T *y, int64_t N)\n"
     "{\n"
     "    (void)ctx, (void)N, (void)flag, (void)s;\n"
     "    *y = *x;\n"
-    "    return mode == WICK_mode_sum ? WICK_OK : mode == WICK_mode_mean ? WICK_EINVAL : WICK_ENOTSUP;\n"
+    "    return mode == WICK_mode_sum ? WICK_OK : mode == WICK_mode_mean ? WICK_EINVAL : "
+    "WICK_ENOTSUP;\n"
     "}\n"
     "WICK_IMPL wick_status bump_cpu(wick_ctx *ctx, T *x, int64_t N)\n"
     "{\n"
@@ -69,7 +75,8 @@ void write_text(const char *path, const char *text)
 {
     wick_ctx ctx;
     wick_ctx_init(&ctx, NULL);
-    cr_assert_eq(wick_file_write(&ctx, path, text, strlen(text)), WICK_OK, "%s", wick_ctx_message(&ctx));
+    cr_assert_eq(wick_file_write(&ctx, path, text, strlen(text)), WICK_OK, "%s",
+                 wick_ctx_message(&ctx));
     wick_ctx_deinit(&ctx);
 }
 

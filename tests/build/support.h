@@ -22,7 +22,8 @@ char *enter_folder(void);
 void leave_folder(char *folder);
 void write_text(const char *path, const char *text);
 
-/* The message of scanning `text` as op.c, or "" when nothing is wrong with it. Owned by the caller. */
+/* The message of scanning `text` as op.c, or "" when nothing is wrong with it. Owned by the caller.
+ */
 char *scan_message(const char *text);
 /* The message of building it, likewise. `text` NULL: `path` is read. */
 char *build_message(const char *path, const char *text, const wick_build_options *options);

@@ -80,9 +80,10 @@ Test(scan, ignores_comments_strings_and_directives)
 
 Test(scan, joins_literals_and_decodes_escapes)
 {
-    cr_assert_eq(scan_text("WICK_OP ( f ,\n  \"x: T[*N]\" /* in */\n  \"\\x20-> \\171: T[*N\\\n]\" // out\n"
-                           "  \"\\twhere T: f32\" ) ;\n" BODY),
-                 WICK_OK, "%s", wick_ctx_message(&ctx));
+    cr_assert_eq(
+        scan_text("WICK_OP ( f ,\n  \"x: T[*N]\" /* in */\n  \"\\x20-> \\171: T[*N\\\n]\" // out\n"
+                  "  \"\\twhere T: f32\" ) ;\n" BODY),
+        WICK_OK, "%s", wick_ctx_message(&ctx));
     cr_assert_eq(scan.n_ops, 1);
     cr_expect_eq(scan.ops[0].line, 1);
     cr_expect_str_eq(scan.ops[0].signature->outputs[0].name, "y");
@@ -91,11 +92,14 @@ Test(scan, joins_literals_and_decodes_escapes)
 
 Test(scan, reads_implementations_inside_extern_c_and_conditionals)
 {
-    cr_assert_eq(scan_text(HEAD "#ifdef __cplusplus\nextern \"C\" {\n#endif\n"
-                                "#ifdef FAST\nstatic int g(void) {\n#else\nstatic int h(void) {\n#endif\n return 1; }\n" BODY
-                                "#ifdef __CUDACC__\nWICK_IMPL wick_status f_cuda(wick_ctx *ctx) { }\n#endif\n"
-                                "#ifdef __cplusplus\n}\n#endif\n"),
-                 WICK_OK, "%s", wick_ctx_message(&ctx));
+    cr_assert_eq(
+        scan_text(HEAD
+                  "#ifdef __cplusplus\nextern \"C\" {\n#endif\n"
+                  "#ifdef FAST\nstatic int g(void) {\n#else\nstatic int h(void) {\n#endif\n return "
+                  "1; }\n" BODY
+                  "#ifdef __CUDACC__\nWICK_IMPL wick_status f_cuda(wick_ctx *ctx) { }\n#endif\n"
+                  "#ifdef __cplusplus\n}\n#endif\n"),
+        WICK_OK, "%s", wick_ctx_message(&ctx));
     cr_expect(scan.ops[0].has_cpu && scan.ops[0].has_cuda);
     done();
 }
@@ -110,7 +114,7 @@ Test(scan, line_comments_are_a_document_too)
 Test(scan, a_star_bordered_comment_is_cleaned)
 {
     cr_assert_eq(scan_text("/**\r\n * f -- one\r\n *\r\n * two\r\n **/\r\n" HEAD BODY), WICK_OK);
-    cr_expect_str_eq(scan.doc, "\nf -- one\n\ntwo" + 1, "got <%s>", scan.doc);
+    cr_expect_str_eq(scan.doc, "f -- one\n\ntwo", "got <%s>", scan.doc);
     done();
 }
 
@@ -121,20 +125,28 @@ struct bad {
 
 ParameterizedTestParameters(scan, what_is_wrong_is_said_with_file_and_line)
 {
-#define LATER "\nWICK_IMPL wick_status g_cpu(wick_ctx *ctx, const T *x, T *y, int64_t N) { return WICK_OK; }\n"
+#define LATER                                                                                      \
+    "\nWICK_IMPL wick_status g_cpu(wick_ctx *ctx, const T *x, T *y, int64_t N) { return WICK_OK; " \
+    "}\n"
     static struct bad cases[] = {
-        {"int x;\n", "op.c:1: no operator here: write WICK_OP(name, \"x: T[*N] -> y: T[*N] where T: f32\"); and a "
+        {"int x;\n", "op.c:1: no operator here: write WICK_OP(name, \"x: T[*N] -> y: T[*N] where "
+                     "T: f32\"); and a "
                      "function name_cpu"},
-        {"", "op.c:1: no operator here: write WICK_OP(name, \"x: T[*N] -> y: T[*N] where T: f32\"); and a "
+        {"", "op.c:1: no operator here: write WICK_OP(name, \"x: T[*N] -> y: T[*N] where T: "
+             "f32\"); and a "
              "function name_cpu"},
-        {"\nWICK_OP(f, SIGNATURE);\n", "op.c:2: WICK_OP(f): the signature must be a string literal: it is read from "
-                                       "the text, before macros are expanded"},
+        {"\nWICK_OP(f, SIGNATURE);\n",
+         "op.c:2: WICK_OP(f): the signature must be a string literal: it is read from "
+         "the text, before macros are expanded"},
         {"WICK_OP(f);\n", "op.c:1: WICK_OP(f): a comma and the signature are missing"},
-        {"WICK_OP(\"f\", \"x\");\n", "op.c:1: WICK_OP(): expected the operator's name, a C identifier"},
+        {"WICK_OP(\"f\", \"x\");\n",
+         "op.c:1: WICK_OP(): expected the operator's name, a C identifier"},
         {"WICK_OP(f, \"x: T[*N]\" MORE);\n",
          "op.c:1: WICK_OP(f): expected a string literal or ) after the signature"},
-        {"WICK_OP(f, \"x: \\q\");\n", "op.c:1: WICK_OP(f): the signature's string literal is malformed"},
-        {"WICK_OP(f, \"x: \\0\");\n", "op.c:1: WICK_OP(f): the signature's string literal is malformed"},
+        {"WICK_OP(f, \"x: \\q\");\n",
+         "op.c:1: WICK_OP(f): the signature's string literal is malformed"},
+        {"WICK_OP(f, \"x: \\0\");\n",
+         "op.c:1: WICK_OP(f): the signature's string literal is malformed"},
         {"WICK_OP(f, \"x: T\n", "op.c:1: WICK_OP(f): the signature's string literal is malformed"},
         {"void g(void)\n{\n    WICK_OP(f, \"x: T[*N] -> ()\");\n}\n",
          "op.c:3: WICK_OP(f): stands inside braces; write it at the top level"},
@@ -144,9 +156,11 @@ ParameterizedTestParameters(scan, what_is_wrong_is_said_with_file_and_line)
         {HEAD BODY "\n\nWICK_OP(f, \"x: T[N] -> ()\");\n",
          "op.c:11: operator f is defined twice: here and on line 2"},
         {HEAD BODY "WICK_OP(g, \"x: T[*N] -> y: T[*N] where T: f32\");" LATER,
-         "op.c:9: operator g says where T: f32, but this file has T: f32 f64: a file has one list of types; put "
+         "op.c:9: operator g says where T: f32, but this file has T: f32 f64: a file has one list "
+         "of types; put "
          "operators over different types in different files"},
-        {"WICK_NAMESPACE(a b);\n", "op.c:1: WICK_NAMESPACE takes a C identifier, as in WICK_NAMESPACE(acme);"},
+        {"WICK_NAMESPACE(a b);\n",
+         "op.c:1: WICK_NAMESPACE takes a C identifier, as in WICK_NAMESPACE(acme);"},
         {"WICK_NAMESPACE(a);\nWICK_NAMESPACE(b);\n",
          "op.c:2: WICK_NAMESPACE(b), but line 1 says a: a file has one namespace"},
     };
@@ -181,8 +195,10 @@ Test(scan, types_that_nobody_lists_are_an_error_at_their_operator)
 Test(scan, the_missing_function_is_shown_as_it_has_to_be_written)
 {
     char *message = scan_message(HEAD);
-    cr_expect_not_null(strstr(message, "\n    WICK_IMPL wick_status f_cpu(wick_ctx *ctx, const T *x, T *y, int64_t N)"),
-                       "%s", message);
+    cr_expect_not_null(
+        strstr(message,
+               "\n    WICK_IMPL wick_status f_cpu(wick_ctx *ctx, const T *x, T *y, int64_t N)"),
+        "%s", message);
     free(message);
 }
 
@@ -191,7 +207,8 @@ static void expect_name(const char *path, const char *first)
     wick_source source = {path, HEAD BODY};
     wick_ctx_init(&ctx, NULL);
     cr_expect_neq(wick_scan_source(&ctx, &source, &scan), WICK_OK);
-    cr_expect_eq(strncmp(wick_ctx_message(&ctx), first, strlen(first)), 0, "%s", wick_ctx_message(&ctx));
+    cr_expect_eq(strncmp(wick_ctx_message(&ctx), first, strlen(first)), 0, "%s",
+                 wick_ctx_message(&ctx));
     done();
 }
 
@@ -214,7 +231,8 @@ Test(scan, a_file_that_is_not_there_or_not_text_is_named)
     wick_ctx_clear(&ctx);
     cr_assert_eq(wick_file_write(&ctx, "binary.c", "a\0b", 3), WICK_OK);
     cr_expect_eq(wick_scan_source(&ctx, &binary, &scan), WICK_EINVAL);
-    cr_expect_str_eq(wick_ctx_message(&ctx), "binary.c:1: this is not text: there is a NUL byte in it");
+    cr_expect_str_eq(wick_ctx_message(&ctx),
+                     "binary.c:1: this is not text: there is a NUL byte in it");
     wick_scan_free(&scan);
     leave_folder(folder);
     done();

@@ -206,8 +206,63 @@ Test(messages, of_a_long_signature_the_place_is_shown)
                   "unknown type 'bol' (elements: f16 bf16 f32 f64 i8 i16 i32 i64 u8 bool, or a "
                   "type variable such as"
                   " T; scalars: int float bool str)\n"
-                  "    ...ih: T[H*4, I], w_hh: T[H*4, H], gates: T[S, B, H*4], hard: bol -> dx: "
+                  "    ..._ih: T[H*4, I], w_hh: T[H*4, H], gates: T[S, B, H*4], hard: bol -> dx: "
                   "T[S, B, I], dw_ih:"
                   " T[H*4, I],...\n"
                   "                                                                   ^");
+}
+
+/* ---- what docs/signature.md shows ---- */
+
+/* The text between the fence line at `at` and the closing one, which is cut off. */
+static char *cut_block(char *at, char **next)
+{
+    char *begin = strchr(at, '\n') + 1, *end = strstr(begin, "\n```");
+    cr_assert_not_null(end);
+    *end = '\0';
+    *next = end + 4;
+    return begin;
+}
+
+static void check_examples(char *block)
+{
+    for (char *line = strtok(block, "\n"); line; line = strtok(NULL, "\n")) {
+        fixture f = fixture_of(line);
+        cr_assert_eq(wick_signature_require_types(&f.ctx, f.sig), WICK_OK);
+        fixture_free(&f);
+    }
+}
+
+static void check_error(const char *block)
+{
+    char text[200];
+    const char *line = strstr(block, "\n    ") + 5;
+    int length = (int)strcspn(line, "\n");
+    cr_assert_lt(length, (int)sizeof text);
+    memcpy(text, line, (size_t)length);
+    text[length] = '\0';
+    check_message("f", text, block);
+}
+
+Test(messages, the_manual_tells_the_truth)
+{
+    char *manual = NULL, *next;
+    size_t bytes;
+    int n_examples = 0, n_errors = 0;
+    wick_ctx ctx;
+    wick_ctx_init(&ctx, NULL);
+    cr_assert_eq(wick_file_read(&ctx, WICK_TEST_ROOT "/docs/signature.md", &manual, &bytes),
+                 WICK_OK);
+    for (char *at = strstr(manual, "```wick"); at; at = strstr(next, "```wick")) {
+        bool error = strncmp(at, "```wick-error", 13) == 0;
+        char *block = cut_block(at, &next);
+        if (error)
+            check_error(block);
+        else
+            check_examples(block);
+        *(error ? &n_errors : &n_examples) += 1;
+    }
+    cr_assert(n_examples >= 10 && n_errors >= 5);
+    wick_free(manual);
+    wick_ctx_deinit(&ctx);
 }

@@ -1,0 +1,133 @@
+"""The CPU operators against torch and against a plain copy of the same bytes.
+
+    python bench/ops_cpu.py [--quick]
+
+Medians of repeats taken in turn within one process, so that a busy machine slows all alike. Before
+each timed call the same call runs once untimed: everybody finds the caches as they would leave them
+themselves. Only the ratios mean anything on another machine; targets stand beside them.
+"""
+
+import statistics
+import sys
+import time
+
+import torch
+
+import wick
+
+QUICK = "--quick" in sys.argv
+
+
+def medians(candidates, repeats):
+    """Microseconds per call for each of {name: function}."""
+    times = {name: [] for name in candidates}
+    for _ in range(max(3, repeats // 4 if QUICK else repeats)):
+        for name, call in candidates.items():
+            call()
+            start = time.perf_counter()
+            call()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(t) * 1e6 for name, t in times.items()}
+
+
+def repeats_for(elements):
+    return 9 if elements >= 1 << 25 else 61
+
+
+def verdict(ratio, target, at_least):
+    met = ratio >= target if at_least else ratio <= target
+    sign = ">=" if at_least else "<="
+    return f"{ratio:6.2f}  target {sign} {target:.2f}  {'met' if met else 'MISSED'}"
+
+
+def scale_bias_relu(rows, columns):
+    x, bias = torch.randn(rows, columns), torch.randn(columns)
+    y, work = torch.zeros_like(x), torch.zeros_like(x)
+
+    def eager_out():
+        torch.mul(x, 1.5, out=work)
+        torch.add(work, bias, out=work)
+        torch.clamp_min(work, 0, out=work)
+
+    t = medians(
+        {
+            "ours, new output": lambda: wick.ops.scale_bias_relu(x, bias, 1.5),
+            "ours, out=": lambda: wick.ops.scale_bias_relu(x, bias, 1.5, out=y),
+            "eager relu(x*s+b)": lambda: torch.relu(x * 1.5 + bias),
+            "eager, out=": eager_out,
+            "copy into y": lambda: y.copy_(x),
+        },
+        repeats_for(x.numel()),
+    )
+    traffic = 2 * x.numel() * x.element_size()
+    print(f"\nscale_bias_relu f32 ({rows}, {columns}), {torch.get_num_threads()} thread(s)")
+    for name, us in t.items():
+        rate, share = traffic / us / 1e3, t["copy into y"] / us
+        print(f"  {name:20} {us:11.1f} us  {rate:7.1f} GB/s  {share:5.0%} of the copy")
+    eager = t["eager relu(x*s+b)"] / t["ours, new output"]
+    floor = t["ours, out="] / t["copy into y"]
+    print(f"  eager / ours, both with a new output  {verdict(eager, 2.0, True)}")
+    print(f"  eager out= / ours out=                {t['eager, out='] / t['ours, out=']:6.2f}")
+    print(f"  ours out= / copy                      {verdict(floor, 1.15, False)}")
+
+
+def against_torch(title, elements, ours, theirs):
+    t = medians({"ours": ours, "torch": theirs}, repeats_for(elements))
+    ratio = t["torch"] / t["ours"]
+    print(f"  {title:42} {t['ours']:11.1f} us {t['torch']:11.1f} us  {verdict(ratio, 1.0, True)}")
+
+
+def others():
+    print(f"\n  {torch.get_num_threads()} thread(s)".ljust(46), end="")
+    print("        ours          torch   torch/ours")
+    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+        kind = str(dtype).removeprefix("torch.")
+        x = torch.randn(1024, 2048).to(dtype)
+        y = torch.zeros_like(x)
+        rows, columns = x.view(1024, 2048, 1), x.view(1, 1024, 2048)
+        n = x.numel()
+        against_torch(
+            f"relu {kind} (1024, 2048), out=",
+            n,
+            lambda x=x, y=y: wick.ops.relu(x, out=y),
+            lambda x=x, y=y: torch.clamp_min(x, 0, out=y),
+        )
+        against_torch(
+            f"reduce_sum {kind} (1024, 2048)",
+            n,
+            lambda x=x: wick.ops.reduce_sum(x),
+            lambda x=x: torch.sum(x),
+        )
+        against_torch(
+            f"reduce_sum_dim {kind} rows (1024, 2048, 1)",
+            n,
+            lambda r=rows: wick.ops.reduce_sum_dim(r),
+            lambda r=rows: torch.sum(r, 1),
+        )
+        against_torch(
+            f"reduce_sum_dim {kind} columns (1, 1024, 2048)",
+            n,
+            lambda c=columns: wick.ops.reduce_sum_dim(c),
+            lambda c=columns: torch.sum(c, 1),
+        )
+    x = torch.randn(1 << 26)
+    against_torch(
+        "reduce_sum float32 (67108864)",
+        x.numel(),
+        lambda: wick.ops.reduce_sum(x),
+        lambda: torch.sum(x),
+    )
+
+
+def main():
+    before = torch.get_num_threads()
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        scale_bias_relu(1024, 2048)
+        scale_bias_relu(16384, 4096)
+        others()
+    torch.set_num_threads(before)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+/* support.c -- operators whose code is in the test itself */
+#include "support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+wick_slot seen[WICK_MAX_PARAMS + WICK_MAX_NAMED];
+int n_calls;
+wick_ctx test_ctx = {.services = &wick_plain_services, .device = -1};
+
+wick_op_entry entry_of(const char *name, const char *signature, const wick_variant *const *variant, const char *file)
+{
+    wick_op_entry entry = {.name = name,
+                           .signature = signature,
+                           .doc = "",
+                           .file = file,
+                           .line = 1,
+                           .variants = variant,
+                           .n_variants = variant ? 1 : 0};
+    return entry;
+}
+
+wick_op *define_variants(const char *name, const char *signature, const test_variant *variants, int n)
+{
+    enum { MOST = 64 };
+    const wick_variant *pointers[MOST];
+    char origin[128];
+    wick_module *module = NULL;
+
+    cr_assert_leq(n, (int)MOST);
+    for (int i = 0; i < n; i++) {
+        wick_variant *v = calloc(1, sizeof *v);
+        cr_assert(v);
+        for (int k = 0; k < WICK_MAX_VARIABLES; k++)
+            v->types[k] = (uint8_t)variants[i].types[k];
+        v->cpu = variants[i].cpu;
+        pointers[i] = v;
+    }
+    wick_op_entry entry = entry_of(name, signature, pointers, "op.c");
+    entry.n_variants = n;
+    wick_module_table table = {WICK_MODULE_MAGIC, WICK_ABI, "test", &entry, 1};
+    snprintf(origin, sizeof origin, "/%s.c", name);
+    wick_define what = {.table = &table, .path = "op.so", .origin = origin, .default_ns = "local"};
+    wick_ctx_clear(&test_ctx);
+    cr_assert_eq(wick_module_define(&test_ctx, &what, &module), WICK_OK, "%s", wick_ctx_message(&test_ctx));
+    wick_op *op = wick_module_op(module, 0);
+    wick_free(module->ops);
+    wick_free(module);
+    return op;
+}
+
+wick_op *define_op(const char *name, const char *signature, wick_entry cpu)
+{
+    test_variant variants[64];
+    wick_arena arena = {0};
+    wick_signature *sig = NULL;
+    int n = 1;
+
+    wick_ctx_clear(&test_ctx);
+    cr_assert_eq(wick_signature_parse(&test_ctx, &arena, name, signature, &sig), WICK_OK, "%s",
+                 wick_ctx_message(&test_ctx));
+    for (int v = 0; v < sig->n_variables; v++)
+        n *= sig->variables[v].n_types;
+    cr_assert_leq(n, WICK_COUNT(variants));
+    memset(variants, 0, sizeof variants);
+    for (int i = 0; i < n; i++) {
+        int rest = i;
+        for (int v = 0; v < sig->n_variables; v++) {
+            variants[i].types[v] = sig->variables[v].types[rest % sig->variables[v].n_types];
+            rest /= sig->variables[v].n_types;
+        }
+        variants[i].cpu = cpu;
+    }
+    wick_arena_free(&arena);
+    return define_variants(name, signature, variants, n);
+}
+
+wick_status record_slots(wick_ctx *ctx, const wick_slot *slot)
+{
+    (void)ctx;
+    memcpy(seen, slot, sizeof seen);
+    n_calls++;
+    return WICK_OK;
+}
+
+wick_status call(wick_op *op, const wick_value *args, int n_args, wick_value *results, int n_results)
+{
+    return wick_op_call(&test_ctx, op, args, n_args, results, n_results);
+}
+
+wick_value with_stride(wick_value tensor, const int64_t *stride)
+{
+    tensor.as.tensor.stride = stride;
+    return tensor;
+}
+
+wick_value shape_value(int dim, const int64_t *size)
+{
+    wick_value v = {.kind = WICK_VALUE_SHAPE};
+    v.as.tensor.dim = dim;
+    v.as.tensor.size = size;
+    return v;
+}

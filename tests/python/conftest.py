@@ -1,0 +1,47 @@
+"""Fixtures: operators made from C text (support.py says how it is spelled), and the doors they are called by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import Made, fresh, write
+
+import wick
+
+
+@pytest.fixture(scope="session")
+def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Made]:
+    """make(text) writes a source, builds and loads it."""
+
+    def make_one(text: str, namespace: str = "local", **options: Any) -> Made:
+        name = fresh()
+        path = write(tmp_path_factory.mktemp("source"), text, name)
+        return Made(name, path, wick.load(path, **options), namespace)
+
+    return make_one
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Callable[..., tuple[str, Path]]:
+    """source(text) writes a source without loading it; the operator's name and the file."""
+
+    def write_one(text: str, name: str | None = None) -> tuple[str, Path]:
+        name = name or fresh()
+        return name, write(tmp_path, text, name)
+
+    return write_one
+
+
+@pytest.fixture(params=["direct", "wick", "torch"])
+def door(request: pytest.FixtureRequest) -> str:
+    """The loaded object's attribute, wick.ops and torch.ops: what works by one works by all."""
+    return request.param
+
+
+@pytest.fixture(params=["direct", "torch"])
+def either(request: pytest.FixtureRequest) -> str:
+    """The two ways of the code: the direct call and the dispatcher's."""
+    return request.param
