@@ -1,9 +1,11 @@
-"""call_time -- what one call costs, on tensors of four elements, where nothing but the call is measured.
+"""call_time -- what one call costs, on tensors of four elements, where nothing but the call is
+measured.
 
     .venv/bin/python bench/call_time.py [--peers] [--save]
 
-With --peers the operators are also built by tvm-ffi and by torch.utils.cpp_extension (half a minute, once per torch
-version; kept in ~/.cache/wick-bench and used by later runs without --peers too).
+With --peers the operators are also built by tvm-ffi and by torch.utils.cpp_extension (half a
+minute, once per torch version; kept in ~/.cache/wick-bench and used by later runs without --peers
+too).
 """
 
 from __future__ import annotations
@@ -69,7 +71,9 @@ def cache_folder() -> str:
     from importlib.metadata import version
 
     root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(root, "wick-bench", f"torch-{version('torch')}-py{platform.python_version()}")
+    return os.path.join(
+        root, "wick-bench", f"torch-{version('torch')}-py{platform.python_version()}"
+    )
 
 
 def wick_contenders() -> Contenders:
@@ -124,6 +128,7 @@ def cpp_contenders(ops: Any) -> Contenders:
     x, y = torch.zeros(4), torch.zeros(4)
     return {
         "cpp plusone": call_seconds("f(x)", {"f": ops.plusone, "x": x}),
+        "cpp lean": call_seconds("f(x)", {"f": ops.plusone_lean, "x": x}),
         "cpp inc": call_seconds("f(x)", {"f": ops.inc, "x": x}),
         "cpp accumulate": call_seconds("f(x, y)", {"f": ops.accumulate, "x": x, "y": y}),
     }
@@ -140,7 +145,11 @@ def peer_contenders(build: bool, notes: dict[str, str]) -> Contenders:
             found |= tvm_contenders(tvm.calls(cache))
         notes["cpp"] = "" if cpp.is_built(cache) else cpp.missing() or ("" if build else NOT_BUILT)
         if not notes["cpp"]:
-            progress.say("C++" if cpp.is_built(cache) else "C++ (cpp_extension builds it: half a minute, once)")
+            progress.say(
+                "C++"
+                if cpp.is_built(cache)
+                else "C++ (cpp_extension builds it: half a minute, once)"
+            )
             found |= cpp_contenders(cpp.calls(cache))
     return found
 
@@ -159,13 +168,24 @@ def make_rows(t: dict[str, list[float]], notes: dict[str, str]) -> list[Row]:
         beside("", "wick inc", "tvm inc", "tvm-ffi"),
         beside("direct, in place, 2 tensors", "wick accumulate", "tvm accumulate", "tvm-ffi", 1.0),
         beside("", "wick accumulate", "add_", "x.add_(y)"),
-        beside("direct, new output", "wick plusone", "empty_like", "torch.empty_like", WITHIN_EMPTY),
+        beside(
+            "direct, new output", "wick plusone", "empty_like", "torch.empty_like", WITHIN_EMPTY
+        ),
         beside("", "wick plusone", "relu", "torch.relu"),
-        beside("torch.ops, new output", "ops plusone", "cpp plusone", "C++, unboxed", WITHIN_CPP),
+        beside(
+            "torch.ops, new output", "ops plusone", "cpp plusone", "C++, at::empty_like", WITHIN_CPP
+        ),
+        beside("", "ops plusone", "cpp lean", "C++, detail::empty_cpu", WITHIN_CPP),
         beside("", "ops plusone", "custom_op", "Python custom_op"),
         beside("", "ops plusone", "relu", "torch.relu"),
         beside("torch.ops, in place, 1 tensor", "ops inc", "cpp inc", "C++, unboxed", WITHIN_CPP),
-        beside("torch.ops, in place, 2 tensors", "ops accumulate", "cpp accumulate", "C++, unboxed", WITHIN_CPP),
+        beside(
+            "torch.ops, in place, 2 tensors",
+            "ops accumulate",
+            "cpp accumulate",
+            "C++, unboxed",
+            WITHIN_CPP,
+        ),
         beside("direct, no tensor: addone(1)", "wick addone", "tvm addone", "tvm-ffi"),
         beside("", "wick addone", "python addone", "a Python function"),
     ]
@@ -173,7 +193,9 @@ def make_rows(t: dict[str, list[float]], notes: dict[str, str]) -> list[Row]:
 
 def main() -> int:
     parser = measure.arguments(__doc__)
-    parser.add_argument("--rounds", type=int, default=300, help="each contender is timed once per round (300)")
+    parser.add_argument(
+        "--rounds", type=int, default=300, help="each contender is timed once per round (300)"
+    )
     options = parser.parse_args()
     import torch
     import wick
@@ -183,9 +205,14 @@ def main() -> int:
     peers = peer_contenders(options.peers, notes)
     with measure.quiet_process(), measure.Progress("call time") as progress:
         contenders = wick_contenders() | torch_contenders() | peers
-        samples = measure.rounds(contenders, n_rounds=options.rounds, sample_s=0.001, progress=progress)
+        samples = measure.rounds(
+            contenders, n_rounds=options.rounds, sample_s=0.001, progress=progress
+        )
     rows = make_rows({name: [s * 1e6 for s in all_] for name, all_ in samples.items()}, notes)
-    title = f"Call time: 4-element f32 tensors, medians of {options.rounds} rounds, one CPU (direct: {wick._calls.mode})"
+    title = (
+        f"Call time: 4-element f32 tensors, medians of {options.rounds} rounds, one CPU "
+        f"(direct: {wick._calls.mode})"
+    )
     measure.print_table(title, rows)
     if options.save:
         measure.save("call_time", rows)

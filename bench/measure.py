@@ -1,9 +1,10 @@
 """measure -- what the benches share: timing in rounds, the table, progress and saved results.
 
-A figure compares two things that were measured in the same run: in every round each contender is timed once, in an
-order that changes, and the ratio is the median over the rounds of ours / theirs. A machine that slows down for a while
-slows both, and a single disturbed round moves no median. The quartiles stand beside the ratio: where they lie far
-apart, the machine was busy, and the ratio says little.
+A figure compares two things that were measured in the same run: in every round each contender is
+timed once, in an order that changes, and the ratio is the median over the rounds of ours /
+theirs. A machine that slows down for a while slows both, and a single disturbed round moves no
+median. The quartiles stand beside the ratio: where they lie far apart, the machine was busy, and
+the ratio says little.
 """
 
 from __future__ import annotations
@@ -46,16 +47,31 @@ class Row:
 
 
 def compare(
-    what: str, ours: list[float], against: str, theirs: list[float], *, at_most: float | None = None, unit: str = "us"
+    what: str,
+    ours: list[float],
+    against: str,
+    theirs: list[float],
+    *,
+    at_most: float | None = None,
+    unit: str = "us",
 ) -> Row:
-    """A row from the samples of two contenders, round by round; `at_most` is the largest ratio that meets the target."""
-    ratios = [a / b for a, b in zip(ours, theirs)]
+    """A row from the samples of two contenders; `at_most`: the largest ratio that is OK."""
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
     ratio = statistics.median(ratios)
     quartiles = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else [ratio] * 3
     target = "" if at_most is None else f"<= {at_most:g} x"
     met = None if at_most is None else ratio <= at_most
-    return Row(what, statistics.median(ours), against, statistics.median(theirs), ratio, target, met, unit,
-               spread=(quartiles[0], quartiles[2]))
+    return Row(
+        what,
+        statistics.median(ours),
+        against,
+        statistics.median(theirs),
+        ratio,
+        target,
+        met,
+        unit,
+        spread=(quartiles[0], quartiles[2]),
+    )
 
 
 def limit(what: str, ours: list[float], at_most: float, unit: str = "us") -> Row:
@@ -64,7 +80,9 @@ def limit(what: str, ours: list[float], at_most: float, unit: str = "us") -> Row
     return Row(what, median, "", None, None, f"<= {at_most:g} {unit}", median <= at_most, unit)
 
 
-def missing(what: str, ours: list[float], against: str, note: str, target: str = "", unit: str = "us") -> Row:
+def missing(
+    what: str, ours: list[float], against: str, note: str, target: str = "", unit: str = "us"
+) -> Row:
     """A row whose other side could not be measured."""
     return Row(what, statistics.median(ours), against, None, None, target, None, unit, note)
 
@@ -73,14 +91,18 @@ def missing(what: str, ours: list[float], against: str, note: str, target: str =
 
 
 def call_seconds(stmt: str, names: dict[str, Any]) -> Callable[[int], float]:
-    """A function that runs `stmt` n times and returns seconds per run. Names are locals of the loop."""
+    """A function: n runs of `stmt`, seconds per run. The names are locals of the loop."""
     setup = "; ".join(f"{name} = _{name}" for name in names) or "pass"
     timer = timeit.Timer(stmt, setup, globals={f"_{name}": value for name, value in names.items()})
     return lambda n: timer.timeit(n) / n
 
 
 def rounds(
-    contenders: dict[str, Callable[[int], float]], *, n_rounds: int, sample_s: float, progress: Progress
+    contenders: dict[str, Callable[[int], float]],
+    *,
+    n_rounds: int,
+    sample_s: float,
+    progress: Progress,
 ) -> dict[str, list[float]]:
     """Seconds per run of every contender in every round; each sample lasts about `sample_s`."""
     counts = {}
@@ -117,7 +139,7 @@ def quiet_process() -> Iterator[None]:
 
 
 class Progress:
-    """A line that says what is running: a bar on a terminal that has rich, plain lines elsewhere. To stderr."""
+    """Says on stderr what is running: a bar on a terminal that has rich, else plain lines."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -180,18 +202,25 @@ def facts() -> dict[str, Any]:
     from importlib.metadata import version
 
     return {
-        "command": shlex.join(["python", os.path.relpath(sys.argv[0], os.path.dirname(HERE)), *sys.argv[1:]]),
+        "command": shlex.join(
+            ["python", os.path.relpath(sys.argv[0], os.path.dirname(HERE)), *sys.argv[1:]]
+        ),
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
         "torch": version("torch"),
         "python": platform.python_version(),
         "compiler": compiler(),
+        "load": round(os.getloadavg()[0], 2),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     }
 
 
 def _time(value: float | None, unit: str) -> str:
     return "" if value is None else f"{value:.3f} {unit}"
+
+
+def _ratio(ratio: float) -> str:
+    return f"{ratio:.2f} x" if ratio >= 0.1 else f"{ratio:.4f} x"
 
 
 def _verdict(row: Row) -> str:
@@ -208,7 +237,7 @@ def print_table(title: str, rows: list[Row]) -> None:
             _time(row.ours, row.unit),
             row.against,
             _time(row.theirs, row.unit),
-            "" if row.ratio is None else f"{row.ratio:.2f} x",
+            "" if row.ratio is None else _ratio(row.ratio),
             "" if row.spread is None else f"{row.spread[0]:.2f}-{row.spread[1]:.2f}",
             row.target,
             _verdict(row),
@@ -219,7 +248,9 @@ def print_table(title: str, rows: list[Row]) -> None:
     numbers = (1, 3, 4)
     print(f"\n{title}")
     for n, line in enumerate(cells):
-        text = [c.rjust(w) if i in numbers else c.ljust(w) for i, (c, w) in enumerate(zip(line, widths))]
+        text = [
+            c.rjust(widths[i]) if i in numbers else c.ljust(widths[i]) for i, c in enumerate(line)
+        ]
         print("  ".join(text).rstrip())
         if n == 0:
             print("  ".join("-" * w for w in widths[:-1]))
@@ -227,7 +258,7 @@ def print_table(title: str, rows: list[Row]) -> None:
 
 
 def save(name: str, rows: list[Row]) -> None:
-    """bench/results/NAME.jsonl: the rows of this run, one per line, each with where it was measured."""
+    """bench/results/NAME.jsonl: the rows of this run, each with where it was measured."""
     path = os.path.join(HERE, "results", f"{name}.jsonl")
     os.makedirs(os.path.dirname(path), exist_ok=True)
     about = facts()
@@ -239,7 +270,11 @@ def save(name: str, rows: list[Row]) -> None:
 
 def arguments(what: str) -> argparse.ArgumentParser:
     """The options that every bench has."""
-    parser = argparse.ArgumentParser(description=what, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", action="store_true", help="also measure what is installed of the peers (minutes)")
+    parser = argparse.ArgumentParser(
+        description=what, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--peers", action="store_true", help="also measure what is installed of the peers (minutes)"
+    )
     parser.add_argument("--save", action="store_true", help="write bench/results/NAME.jsonl")
     return parser

@@ -2,8 +2,9 @@
 
     .venv/bin/python bench/run.py [--peers] [--save] [NAME ...]
 
-Each bench is a program of its own and runs in a process of its own, one after another. PEERS=1 in the environment
-(`make bench PEERS=1`) is --peers. The figures are reported, never asserted: a busy machine is no fault.
+Each bench is a program of its own and runs in a process of its own, one after another. PEERS=1 in
+the environment (`make bench PEERS=1`) is --peers. The figures are reported, never asserted: a
+busy machine is no fault.
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ BENCHES = ("build_time", "call_time", "ops_cpu")
 
 
 def run(name: str, flags: list[str]) -> int:
-    return subprocess.run([sys.executable, os.path.join(measure.HERE, f"{name}.py"), *flags]).returncode
+    return subprocess.run(
+        [sys.executable, os.path.join(measure.HERE, f"{name}.py"), *flags]
+    ).returncode
 
 
 def main() -> int:
     parser = measure.arguments(__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these: {', '.join(BENCHES)}")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"only these: {', '.join(BENCHES)}"
+    )
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in BENCHES]
     if unknown:
@@ -33,7 +38,10 @@ def main() -> int:
     peers = options.peers or os.environ.get("PEERS", "") not in ("", "0")
     flags = ["--peers"] * peers + ["--save"] * options.save
     about = measure.facts()
-    print(f"{about['cpu']}, {about['cores']} CPUs, torch {about['torch']}, Python {about['python']}, {about['date']}")
+    print(
+        f"{about['cpu']}, {about['cores']} CPUs, load {about['load']}, torch {about['torch']}, "
+        f"Python {about['python']}, {about['date']}"
+    )
     failed = [name for name in options.names or BENCHES if run(name, flags)]
     if failed:
         print(f"did not run: {', '.join(failed)}", file=sys.stderr)

@@ -17,6 +17,14 @@ endif()
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/wick DESTINATION ${WICK_PACKAGE_DIR}/include FILES_MATCHING PATTERN "*.h")
 
+# find_package(wick), for those who build operators with CMake.
+include(CMakePackageConfigHelpers)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/wick-config.cmake.in ${CMAKE_BINARY_DIR}/package/wick-config.cmake @ONLY)
+write_basic_package_version_file(
+    ${CMAKE_BINARY_DIR}/package/wick-config-version.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+install(FILES ${CMAKE_BINARY_DIR}/package/wick-config.cmake ${CMAKE_BINARY_DIR}/package/wick-config-version.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/WickOperators.cmake DESTINATION ${WICK_PACKAGE_DIR}/cmake)
+
 # Undefined symbols are found now and not at the user's first call.
 set(WICK_LINK_CHECKED)
 if(NOT WICK_SANITIZE)

@@ -1,9 +1,10 @@
 """The tour: what Wick does, shown live in a few seconds.
 
     python examples/tour.py            numbers, tensors, errors, training, times
-    python examples/tour.py --peers    the same operator in C++ as well, by torch.utils.cpp_extension (half a minute)
+    python examples/tour.py --peers    the same operator in C++ as well (half a minute)
 
-Every figure is measured while you watch. With `rich` installed the output has frames; without it is plain text.
+Every figure is measured while you watch. With `rich` installed the output has frames; without it,
+plain text.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ at::Tensor scale_bias_relu(const at::Tensor &x, const at::Tensor &bias, double s
         }
     return y;
 }
-TORCH_LIBRARY(tour_cpp, m) { m.def("scale_bias_relu(Tensor x, Tensor bias, float scale) -> Tensor"); }
+TORCH_LIBRARY(tour_cpp, m) {
+    m.def("scale_bias_relu(Tensor x, Tensor bias, float scale) -> Tensor");
+}
 TORCH_LIBRARY_IMPL(tour_cpp, CPU, m) { m.impl("scale_bias_relu", &scale_bias_relu); }
 """
 
@@ -99,8 +102,10 @@ def heading(text: str) -> None:
 
 def show_c(code: str, title: str) -> None:
     if _console:
-        body = Syntax(code.rstrip(), "c", theme="ansi_dark", background_color="default", word_wrap=True)
-        _console.print(Panel(body, title=title, title_align="left", border_style="dim", expand=False))
+        colours = {"theme": "ansi_dark", "background_color": "default"}
+        body = Syntax(code.rstrip(), "c", word_wrap=True, **colours)
+        frame = {"title_align": "left", "border_style": "dim", "expand": False}
+        _console.print(Panel(body, title=title, **frame))
     else:
         print(f"-- {title}")
         print("\n".join("   " + line for line in code.rstrip().splitlines()))
@@ -127,7 +132,8 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     widths = [max(len(r[k]) for r in [columns, *rows]) for k in range(len(columns))]
     print(title)
     for row in [columns, ["-" * w for w in widths], *rows]:
-        cells = [c.rjust(w) if k else c.ljust(w) for k, (c, w) in enumerate(zip(row, widths))]
+        first, *others = zip(row, widths, strict=True)
+        cells = [first[0].ljust(first[1]), *(text.rjust(width) for text, width in others)]
         print("  " + "  ".join(cells).rstrip())
 
 
@@ -168,18 +174,17 @@ def seconds(f: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-def call_us(f: Callable[..., Any], *args: Any, **keywords: Any) -> float:
-    """Microseconds per call: the median of several short runs."""
-    for _ in range(200):
-        f(*args, **keywords)
-    n = 500
-    runs = []
-    for _ in range(15):
-        start = time.perf_counter()
-        for _ in range(n):
-            f(*args, **keywords)
-        runs.append((time.perf_counter() - start) / n)
-    return statistics.median(runs) * 1e6
+def measure_calls(ways: dict[str, Callable[[], Any]]) -> dict[str, float]:
+    """Microseconds per call of each way. They take turns, so that a busy moment hits all alike."""
+    runs: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(16):
+        for name, f in ways.items():
+            start = time.perf_counter()
+            for _ in range(400):
+                f()
+            if turn:  # the first turn warms up
+                runs[name].append((time.perf_counter() - start) / 400)
+    return {name: statistics.median(values) * 1e6 for name, values in runs.items()}
 
 
 def time_text(s: float) -> str:
@@ -196,7 +201,8 @@ def numbers() -> None:
         text = file.read()
     show_c(text[text.index("#include") :], "examples/addone.c")
     took, loaded = seconds(lambda: wick.load(path))
-    show_call('addone = wick.load("examples/addone.c").addone', f"built and loaded in {time_text(took)}")
+    built = f"built and loaded in {time_text(took)}"
+    show_call('addone = wick.load("examples/addone.c").addone', built)
     show_call("addone(1)", repr(loaded.addone(1)))
     assert loaded.addone(1) == 2
 
@@ -205,9 +211,11 @@ def tensors() -> tuple[Any, float]:
     heading("2  An operator on tensors")
     show_c(SOURCE, "SOURCE, text in this program")
     took, op = seconds(lambda: wick.load(source=SOURCE, name="tour.c"))
-    show_call('op = wick.load(source=SOURCE, name="tour.c")', f"built and loaded in {time_text(took)}")
+    built = f"built and loaded in {time_text(took)}"
+    show_call('op = wick.load(source=SOURCE, name="tour.c")', built)
     say("The signature is the only declaration: checks, output, torch schema come from it.")
-    show_call("torch.ops.local.scale_bias_relu.default._schema", str(torch.ops.local.scale_bias_relu.default._schema))
+    schema = torch.ops.local.scale_bias_relu.default._schema
+    show_call("torch.ops.local.scale_bias_relu.default._schema", str(schema))
     say()
 
     torch.manual_seed(0)
@@ -225,7 +233,9 @@ def tensors() -> tuple[Any, float]:
         ["dtype", "result", "equals relu(x * 2.0 + bias), computed in f32", "first call"],
         rows,
     )
-    say("One C body serves four element types: f32 was compiled by the load, others at their first call.")
+    say(
+        "One C body, four element types: f32 is compiled by the load, the others when first called."
+    )
     return op, took
 
 
@@ -258,8 +268,9 @@ def errors(op: Any) -> None:
     try:
         wick.load(source=broken, name="broken.c")
     except wick.BuildError as error:
-        what, hint = str(error).split("; have", 1)[0], str(error)[str(error).index("the signature") :]
-        show_call('wick.load(source=broken, name="broken.c")', f"wick.BuildError: {what}; ...\n{hint}")
+        text = str(error)
+        short = text.split("; have", 1)[0] + "; ...\n" + text[text.index("the signature") :]
+        show_call('wick.load(source=broken, name="broken.c")', f"wick.BuildError: {short}")
     else:
         raise AssertionError("a mismatch was built")
 
@@ -276,12 +287,13 @@ def has_gradient() -> bool:
 def training() -> None:
     heading("4  Training")
     if not has_gradient():
-        say("Not yet: operators have no gradient in this version. Asking for one is an error that says so:")
+        say("Not yet: operators have no gradient in this version. Asking for one is an error:")
         x = torch.ones(2, 3, requires_grad=True)
         try:
             wick.ops.scale_bias_relu(x, torch.ones(3)).sum().backward()
         except RuntimeError as error:
-            show_call("wick.ops.scale_bias_relu(x, bias).sum().backward()", f"RuntimeError: {error}")
+            call = "wick.ops.scale_bias_relu(x, bias).sum().backward()"
+            show_call(call, f"RuntimeError: {error}")
         return
     torch.manual_seed(0)
     x, target = torch.randn(256, 16), torch.rand(256, 16)
@@ -313,7 +325,8 @@ def build_cpp() -> tuple[float, Any]:
     from torch.utils import cpp_extension
 
     # ninja, which cpp_extension wants, may lie beside this Python without being on the PATH.
-    os.environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
+    beside = os.path.dirname(sys.executable)
+    os.environ["PATH"] = os.pathsep.join([beside, os.environ.get("PATH", "")])
     with tempfile.TemporaryDirectory(prefix="wick-tour-") as folder:
         took, _ = seconds(
             lambda: cpp_extension.load_inline(
@@ -329,20 +342,16 @@ def build_cpp() -> tuple[float, Any]:
 
 def times(op: Any, build: float, with_peers: bool) -> None:
     heading("5  Times, measured now")
-    custom = python_custom_op()
     x, bias = torch.randn(8, 16), torch.randn(16)
     out = torch.empty_like(x)
     direct, dispatcher = op.scale_bias_relu, torch.ops.local.scale_bias_relu
-    relu_us = call_us(torch.relu, x)
+    custom = python_custom_op()
     builds = [("Wick: one C file, f32, from nothing to callable", time_text(build))]
-    calls = [
-        ("Wick, direct, into out=", call_us(direct, x, bias, 2.0, out=out)),
-        ("Wick, direct", call_us(direct, x, bias, 2.0)),
-        ("Wick, torch.ops", call_us(dispatcher, x, bias, 2.0)),
-        ("torch.relu(x), one of the three steps", relu_us),
-        ("torch.relu(x * scale + bias)", call_us(lambda: torch.relu(x * 2.0 + bias))),
-        ("the same in a Python torch.library.custom_op", call_us(custom, x, bias, 2.0)),
-    ]
+    ways = {
+        "Wick, direct, into out=": lambda: direct(x, bias, 2.0, out=out),
+        "Wick, direct": lambda: direct(x, bias, 2.0),
+        "Wick, torch.ops": lambda: dispatcher(x, bias, 2.0),
+    }
     if with_peers:
         try:
             with waiting("building the same operator with torch.utils.cpp_extension"):
@@ -353,12 +362,17 @@ def times(op: Any, build: float, with_peers: bool) -> None:
             assert torch.equal(cpp(x, bias, 2.0), direct(x, bias, 2.0))
             builds.append(("C++: the same loop, torch.utils.cpp_extension", time_text(took)))
             builds.append(("", f"{took / build:.0f} times as long"))
-            calls.insert(3, ("C++, torch.ops", call_us(cpp, x, bias, 2.0)))
+            ways["C++, torch.ops"] = lambda: cpp(x, bias, 2.0)
+    relu = "torch.relu(x), one of the three steps"
+    ways[relu] = lambda: torch.relu(x)
+    ways["torch.relu(x * scale + bias)"] = lambda: torch.relu(x * 2.0 + bias)
+    ways["the same in a Python torch.library.custom_op"] = lambda: custom(x, bias, 2.0)
+    us = measure_calls(ways)
     show_table("Build", ["operator", "time"], builds)
     show_table(
         "Call, f32 [8, 16]: mostly what a call costs before any arithmetic",
         ["way", "us per call", "x torch.relu"],
-        [(name, f"{us:.2f}", f"{us / relu_us:.2f}") for name, us in calls],
+        [(name, f"{value:.2f}", f"{value / us[relu]:.2f}") for name, value in us.items()],
     )
     if not with_peers:
         say("The C++ build for comparison takes half a minute: make run ARGS=--peers")
@@ -366,7 +380,7 @@ def times(op: Any, build: float, with_peers: bool) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="A tour of Wick in a few seconds.")
-    parser.add_argument("--peers", action="store_true", help="also build the operator in C++ (half a minute)")
+    parser.add_argument("--peers", action="store_true", help="C++ as well (half a minute)")
     arguments = parser.parse_args()
     start = time.perf_counter()
     say(

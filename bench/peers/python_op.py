@@ -11,4 +11,6 @@ def plusone() -> Any:
     def kernel(x: torch.Tensor) -> torch.Tensor:
         return x + 1
 
-    return torch.library.custom_op("wick_bench_py::plusone", mutates_args=(), schema="(Tensor x) -> Tensor")(kernel)
+    return torch.library.custom_op(
+        "wick_bench_py::plusone", mutates_args=(), schema="(Tensor x) -> Tensor"
+    )(kernel)

@@ -1,4 +1,6 @@
-"""tvm -- tvm-ffi: C++ functions over DLPack tensors, without torch's dispatcher. Measured, never required."""
+"""tvm -- tvm-ffi: C++ functions over DLPack tensors, without torch's dispatcher. Measured, never
+required.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,10 @@ def build_scale(folder: str, nonce: str) -> None:
     import tvm_ffi.cpp
 
     module = tvm_ffi.cpp.load_inline(
-        "wick_bench_scale", cpp_sources=f"// {nonce}\n{SCALE}", functions=["scale"], build_directory=folder
+        "wick_bench_scale",
+        cpp_sources=f"// {nonce}\n{SCALE}",
+        functions=["scale"],
+        build_directory=folder,
     )
     assert module.scale
 

@@ -21,7 +21,10 @@ typedef struct wick_build_options {
     const char *ns;             /* namespace of files that name none; NULL: leave it to the loader ("local") */
     bool portable;              /* for any x86-64 CPU (baseline and v3, chosen at load), not for this one */
     bool debug;                 /* symbols, no optimisation */
+    bool all_types;             /* wick_load_source: build every element type now, none at its first call */
+    const char *cache_dir;      /* NULL: $WICK_CACHE_DIR, else the user's cache folder */
     bool keep;                  /* keep the generated files (their folder is named in the log) */
+    const char *depfile;        /* wick_build_module: where to write what it was made from, as a make rule; may be NULL */
     void (*progress)(void *arg, int64_t done, int64_t total, const char *what); /* may be NULL */
     void *progress_arg;
 } wick_build_options;

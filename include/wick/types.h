@@ -44,6 +44,7 @@ typedef enum wick_status {
 
 /* Element types. The spelling in signatures is the lower-case one: f16, bf16, ... */
 typedef enum wick_dtype {
+    WICK_DTYPE_IS_AN_INT = -1, /* no type: makes the enumeration signed for every compiler */
     WICK_NONE = 0,
     WICK_F16 = 1,
     WICK_BF16 = 2,

@@ -8,7 +8,7 @@
 
 WICK_OP(relu, "x: T[*N] -> y: T[*N] where T: f16 bf16 f32 f64");
 
-enum { BLOCK = WICK_BLOCK_BYTES / sizeof(T), GRAIN = 32768 / BLOCK };
+enum { BLOCK = WICK_BLOCK, GRAIN = 32768 / BLOCK };
 
 typedef struct job {
     const T *x;
@@ -17,23 +17,19 @@ typedef struct job {
     bool streaming;
 } job;
 
-/* Elements of the blocks [begin, end). Without streaming the result is its own buffer. */
+/* Elements of the blocks [begin, end). */
 static wick_status relu_blocks(void *arg, int64_t begin, int64_t end)
 {
     const job *j = (const job *)arg;
-    const int64_t last = wick_min(end * BLOCK, j->N);
-    const int64_t step = j->streaming ? BLOCK : last - begin * BLOCK;
-    _Alignas(64) T buffer[BLOCK];
+    _Alignas(64) A in[BLOCK], out[BLOCK];
 
-    for (int64_t i = begin * BLOCK; i < last; i += step) {
-        const int64_t n = wick_min(step, last - i);
-        const T *x = j->x + i;
-        T *to = j->streaming ? buffer : j->y + i;
-        for (int64_t k = 0; k < n; k++) {
-            const A v = wick_A(x[k]);
-            to[k] = wick_T(v < 0 ? 0 : v);
-        }
-        if (j->streaming) wick_write_block(j->y + i, buffer, n * (int64_t)sizeof(T), true);
+    for (int64_t i = begin * BLOCK; i < wick_min(end * BLOCK, j->N); i += BLOCK) {
+        const int64_t n = wick_min(BLOCK, j->N - i);
+        const A *x = wick_read_block(in, j->x + i, n);
+        A *y = wick_room_for(out, j->y + i, j->streaming);
+        for (int64_t k = 0; k < n; k++)
+            y[k] = x[k] < 0 ? 0 : x[k];
+        wick_write_block(j->y + i, y, n, j->streaming);
     }
     wick_write_done(j->streaming);
     return WICK_OK;

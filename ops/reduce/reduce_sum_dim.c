@@ -188,7 +188,7 @@ WICK_IMPL wick_status reduce_sum_dim_cpu(wick_ctx *ctx, const T *x, T *y, int64_
     wick_status status;
 
     if (P == 0 || Q == 0) return WICK_OK;
-    if (P * Q <= FEW && N * Q >= 2 * GRAIN) {
+    if (P * Q <= FEW && N * Q / 2 >= GRAIN) {
         j.rows = wick_max(wick_ceil_div(N, PARTIALS / (P * Q)), wick_ceil_div(GRAIN, Q));
         j.parts = wick_ceil_div(N, j.rows);
         j.partial = partial;

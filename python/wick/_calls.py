@@ -17,6 +17,7 @@ except ImportError as error:
     ) from error
 
 from . import _wick
+from ._progress import tell as tell  # called from C
 
 _SPECIAL, _PLAIN, _INFERENCE = 0, 1, 2  # wick_torch_tensor_kind
 
@@ -168,8 +169,15 @@ def differentiate(ns: str, name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     positional = [v for a, v in zip(arguments, args) if not a.kwarg_only]
     keywords = {a.name: v for a, v in zip(arguments, args) if a.kwarg_only}
     needing = [v for v in args if isinstance(v, torch.Tensor) and v.requires_grad]
-    # Function.apply itself would send the call through functorch's transforms again; here it has passed them.
-    return super(torch.autograd.Function, _Refusal).apply(name, lambda: raw(*positional, **keywords), *needing)
+    # Function.apply itself would send the call through functorch's transforms again; here it has passed them, and
+    # torch must be told that this is meant.
+    functorch = torch._C._functorch
+    allowed = functorch.get_single_level_autograd_function_allowed()
+    functorch.set_single_level_autograd_function_allowed(True)
+    try:
+        return super(torch.autograd.Function, _Refusal).apply(name, lambda: raw(*positional, **keywords), *needing)
+    finally:
+        functorch.set_single_level_autograd_function_allowed(allowed)
 
 
 class _Refusal(torch.autograd.Function):

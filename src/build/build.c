@@ -21,6 +21,7 @@ typedef struct plan {
     int64_t n_built, n_checked;
     wick_job *jobs; /* one per unit, and one for the link */
     wick_text *warnings;
+    wick_text *depends; /* NULL: nobody asks which files were read */
 } plan;
 
 static wick_status out_of_memory(wick_ctx *ctx)
@@ -58,12 +59,6 @@ static wick_status write_unit(plan *p, int64_t i)
     return status;
 }
 
-static void add_link_flags(wick_args *argv)
-{
-    wick_args_add(argv, "-shared");
-    wick_args_add(argv, "-Wl,-z,defs");
-}
-
 static wick_status make_job(plan *p, int64_t i)
 {
     const wick_unit *unit = &p->units[i];
@@ -76,21 +71,25 @@ static wick_status make_job(plan *p, int64_t i)
     job->argv.arena = &p->arena;
     wick_args_all(&job->argv, &p->compiler);
     if (march) wick_args_add(&job->argv, march);
-    wick_args_add(&job->argv, "-iquote");
+    wick_toolchain_add(WICK_FLAG_QUOTE, &job->argv);
     wick_args_add(&job->argv, unit->scan->folder);
     if (checked) {
-        wick_args_add(&job->argv, "-fsyntax-only");
+        wick_toolchain_add(WICK_FLAG_CHECK, &job->argv);
     } else {
-        if (alone) {
-            add_link_flags(&job->argv);
-        } else {
-            wick_args_add(&job->argv, "-c");
+        if (p->depends) {
+            wick_toolchain_add(WICK_FLAG_DEPENDS, &job->argv);
+            wick_args_add(&job->argv, path_of(p, i, ".d"));
         }
-        wick_args_add(&job->argv, "-o");
+        if (alone) {
+            wick_toolchain_add(WICK_FLAG_LINK, &job->argv);
+        } else {
+            wick_toolchain_add(WICK_FLAG_OBJECT, &job->argv);
+        }
+        wick_toolchain_add(WICK_FLAG_OUTPUT, &job->argv);
         wick_args_add(&job->argv, path_of(p, i, alone ? ".so" : ".o"));
     }
     wick_args_add(&job->argv, path_of(p, i, ".c"));
-    if (alone && !checked) wick_args_add(&job->argv, "-lm");
+    if (alone && !checked) wick_toolchain_add(WICK_FLAG_LIBRARY, &job->argv);
     wick_toolchain_user_flags(p->options, &job->argv);
     return job->argv.failed ? out_of_memory(p->ctx) : WICK_OK;
 }
@@ -100,13 +99,13 @@ static wick_status make_link(plan *p, wick_job *job)
     job->what = "linking";
     job->argv.arena = &p->arena;
     wick_args_all(&job->argv, &p->compiler);
-    add_link_flags(&job->argv);
-    wick_args_add(&job->argv, "-o");
+    wick_toolchain_add(WICK_FLAG_LINK, &job->argv);
+    wick_toolchain_add(WICK_FLAG_OUTPUT, &job->argv);
     wick_args_add(&job->argv, path_of(p, 0, ".so"));
     for (int64_t i = 0; i < p->n_built; i++) {
         wick_args_add(&job->argv, path_of(p, i, ".o"));
     }
-    wick_args_add(&job->argv, "-lm");
+    wick_toolchain_add(WICK_FLAG_LIBRARY, &job->argv);
     wick_toolchain_user_flags(p->options, &job->argv);
     return job->argv.failed ? out_of_memory(p->ctx) : WICK_OK;
 }
@@ -141,6 +140,24 @@ static wick_status run_jobs(plan *p)
     return p->n_built > 1 ? run_link(p, &p->jobs[n]) : WICK_OK;
 }
 
+/* Which files the compiler read. None at all means that some file cannot be described. */
+static wick_status read_depends(plan *p)
+{
+    for (int64_t i = 0; i < p->n_built; i++) {
+        const char *path = path_of(p, i, ".d");
+        char *rules = NULL;
+        if (!path) return out_of_memory(p->ctx);
+        WICK_TRY(wick_file_read(p->ctx, path, &rules, NULL));
+        bool described = wick_depends_describe(p->depends, rules, p->folder);
+        wick_free(rules);
+        if (!described) {
+            wick_text_free(p->depends);
+            return WICK_OK;
+        }
+    }
+    return WICK_OK;
+}
+
 static wick_status publish(plan *p, const char *output)
 {
     const char *made = path_of(p, 0, ".so");
@@ -165,6 +182,7 @@ static wick_status run_plan(plan *p, const char *output)
     }
     status = wick_dir_temporary(p->ctx, "wick", &p->folder);
     if (!status) status = run_jobs(p);
+    if (!status && output && p->depends) status = read_depends(p);
     if (!status && output) status = publish(p, output);
     if (keep && p->folder && p->warnings) {
         wick_text_printf(p->warnings, "the generated files are in %s\n", p->folder);
@@ -221,9 +239,9 @@ static void add_checked(plan *p, const wick_scan *scan, int64_t skip)
 
 wick_status wick_build_types(wick_ctx *ctx, const wick_scan *scan, const wick_dtype *types,
                              const wick_build_options *options, const char *output,
-                             wick_text *warnings)
+                             wick_text *warnings, wick_text *depends)
 {
-    plan p = {.ctx = ctx, .options = options, .warnings = warnings};
+    plan p = {.ctx = ctx, .options = options, .warnings = warnings, .depends = depends};
     wick_status status = make_room(&p, n_levels(options));
     if (!status) status = add_built(&p, scan, types);
     if (!status) return run_plan(&p, output);
@@ -244,9 +262,9 @@ wick_status wick_build_check(wick_ctx *ctx, const wick_scan *scan, int64_t skip,
 
 wick_status wick_build_first(wick_ctx *ctx, const wick_scan *scan, int64_t index,
                              const wick_build_options *options, const char *output,
-                             wick_text *warnings)
+                             wick_text *warnings, wick_text *depends)
 {
-    plan p = {.ctx = ctx, .options = options, .warnings = warnings};
+    plan p = {.ctx = ctx, .options = options, .warnings = warnings, .depends = depends};
     wick_dtype types[WICK_MAX_VARIABLES];
     wick_status status = make_room(&p, wick_scan_combinations(scan) + n_levels(options));
     wick_scan_combination(scan, index, types);
@@ -302,13 +320,15 @@ wick_status wick_build_module(wick_ctx *ctx, const wick_source *sources, int64_t
                               const wick_build_options *options, const char *output,
                               char **warnings)
 {
-    wick_text words = {0};
+    wick_text words = {0}, rules = {0};
+    const char *depfile = options ? options->depfile : NULL;
     plan p = {.ctx = ctx, .options = options, .warnings = &words};
     wick_scan *scans = NULL;
     wick_status status;
     int64_t n = 0;
     if (warnings) *warnings = NULL;
     if (n_sources < 1) return wick_fail(ctx, WICK_EINVAL, "there is no source to build");
+    if (depfile) p.depends = &rules;
     scans = wick_calloc((size_t)n_sources, sizeof *scans);
     status = scans ? WICK_OK : out_of_memory(ctx);
     while (!status && n < n_sources) {
@@ -321,6 +341,10 @@ wick_status wick_build_module(wick_ctx *ctx, const wick_source *sources, int64_t
     } else {
         wick_arena_free(&p.arena);
     }
+    if (!status && depfile) {
+        status = wick_depfile_write(ctx, depfile, output, sources, n_sources, wick_text_str(&rules));
+    }
+    wick_text_free(&rules);
     for (int64_t i = 0; i < n; i++) {
         wick_scan_free(&scans[i]);
     }

@@ -128,6 +128,39 @@ void wick_args_add(wick_args *args, const char *item);
 void wick_args_split(wick_args *args, const char *items); /* at blanks; NULL adds nothing */
 void wick_args_all(wick_args *args, const wick_args *from);
 
+/* When a flag is given. */
+typedef enum wick_flag_use {
+    WICK_FLAG_ALWAYS,
+    WICK_FLAG_RELEASE, /* without --debug */
+    WICK_FLAG_DEBUG,
+    WICK_FLAG_SANITIZE, /* `wick build --sanitize`: given as the options' flags */
+    WICK_FLAG_NATIVE,
+    WICK_FLAG_BASELINE,
+    WICK_FLAG_X86_64_V3,
+    WICK_FLAG_INCLUDE,
+    WICK_FLAG_QUOTE,
+    WICK_FLAG_OBJECT,
+    WICK_FLAG_CHECK,
+    WICK_FLAG_DEPENDS,
+    WICK_FLAG_OUTPUT,
+    WICK_FLAG_LINK,
+    WICK_FLAG_LIBRARY
+} wick_flag_use;
+
+/* Every flag that Wick ever gives to a compiler, and why: what is run and what `wick show --flags`
+ * says are the same table. */
+typedef struct wick_flag {
+    wick_flag_use use;
+    const char *flag;
+    const char *value; /* "DIR": it is followed by one, which the caller adds; NULL: it is not */
+    const char *why;
+} wick_flag;
+
+extern const wick_flag wick_toolchain_flags[];
+extern const int wick_toolchain_n_flags;
+/* Adds the flags of one use. */
+void wick_toolchain_add(wick_flag_use use, wick_args *out);
+
 /* The compiler and our flags, all but inputs, outputs and -march. */
 wick_status wick_toolchain_find(wick_ctx *ctx, wick_arena *arena, const wick_build_options *options,
                                 wick_args *out);
@@ -191,10 +224,11 @@ wick_status wick_build_describe(wick_ctx *ctx, const char *name, const char *sig
 
 /* ---- build.c ---- */
 
-/* One choice of element types into a module at `output`. */
+/* One choice of element types into a module at `output`. `depends` (may be NULL) gets a line for every
+ * file that the compiler read (depends.c), or stays empty when one of them cannot be described. */
 wick_status wick_build_types(wick_ctx *ctx, const wick_scan *scan, const wick_dtype *types,
                              const wick_build_options *options, const char *output,
-                             wick_text *warnings);
+                             wick_text *warnings, wick_text *depends);
 /* Lets the compiler read all choices but number `skip` (-1: all), without making code. */
 wick_status wick_build_check(wick_ctx *ctx, const wick_scan *scan, int64_t skip,
                              const wick_build_options *options, wick_text *warnings);
@@ -202,6 +236,55 @@ wick_status wick_build_check(wick_ctx *ctx, const wick_scan *scan, int64_t skip,
  * used even though another type has an error: there is none on WICK_OK. */
 wick_status wick_build_first(wick_ctx *ctx, const wick_scan *scan, int64_t index,
                              const wick_build_options *options, const char *output,
-                             wick_text *warnings);
+                             wick_text *warnings, wick_text *depends);
+
+/* ---- identity.c: what a build depends on besides its text ---- */
+
+/* The compiler as a file (bytes, path), and the variables that it reads. */
+void wick_identity_compiler(wick_text *out, const char *program);
+/* What -march=native means here. */
+void wick_identity_cpu(wick_text *out);
+
+/* ---- depends.c: the files that went into a build ---- */
+
+/* From the compiler's rules: one line per file with what it is recognised by. System headers by size and time, all
+ * others by their bytes. Files in the folder `except` (the build's own) are left out. False: some file cannot be
+ * described, so the build must not be kept. */
+bool wick_depends_describe(wick_text *out, const char *rules, const char *except);
+/* Every file that the lines describe is as it was. */
+bool wick_depends_hold(const char *lines);
+/* The same for the author's own files: headers of the system and of the folder `installed` (may be NULL) do not change
+ * while a process runs. */
+bool wick_depends_hold_for(const char *lines, const char *installed);
+
+/* ---- depfile.c ---- */
+
+/* Writes the rule `output: sources and everything that the compiler's rules name` for make and ninja. */
+wick_status wick_depfile_write(wick_ctx *ctx, const char *path, const char *output,
+                               const wick_source *sources, int64_t n_sources, const char *rules);
+
+/* ---- cached.c ---- */
+
+typedef struct wick_built {
+    char *path;   /* the module, to be opened */
+    char *folder; /* a private folder to be removed after that; NULL: the module is in the cache */
+    char *depends; /* what wick_depends_hold takes */
+    bool hit;     /* no compiler ran */
+} wick_built;
+
+/* What a build may tell while it is at work; all may be NULL. */
+typedef struct wick_build_watch {
+    void (*started)(void *arg, const char *file, const char *types);
+    void (*waiting)(void *arg, const char *file, long pid); /* another process is building the same */
+    void (*finished)(void *arg, const char *file, bool ok);
+    void *arg;
+} wick_build_watch;
+
+/* A module for one choice of element types: out of the cache, or built and put there. `index` >= 0: as
+ * wick_build_first; -1: as wick_build_types with `types`. *out is to be freed in any case. */
+wick_status wick_build_cached(wick_ctx *ctx, const wick_scan *scan, int64_t index,
+                              const wick_dtype *types, const wick_build_options *options,
+                              const wick_build_watch *watch, wick_built *out, wick_text *warnings);
+void wick_built_free(wick_built *built);
 
 #endif /* WICK_BUILDER_H */

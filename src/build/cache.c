@@ -28,9 +28,9 @@ static void add_home_cache(wick_text *path)
     if (home && *home) wick_text_printf(path, "%s/.cache/wick", home);
 }
 
-static void add_folder(wick_text *path)
+static void add_folder(wick_text *path, const char *given)
 {
-    const char *own = getenv("WICK_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME");
+    const char *own = given ? given : getenv("WICK_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME");
     if (own && *own)
         wick_text_add(path, own);
     else if (xdg && *xdg)
@@ -95,11 +95,11 @@ static wick_status open_folder(wick_ctx *ctx, wick_text *path, wick_cache *out)
     return out->folder ? WICK_OK : wick_fail(ctx, WICK_ENOMEM, "out of memory");
 }
 
-wick_status wick_cache_open(wick_ctx *ctx, wick_cache *out)
+wick_status wick_cache_open(wick_ctx *ctx, const char *given, wick_cache *out)
 {
     wick_text path = {0};
     *out = (wick_cache){0};
-    add_folder(&path);
+    add_folder(&path, given);
     wick_status s = path.size ? open_folder(ctx, &path, out) : WICK_OK;
     if (!path.size) out->why = wick_strdup("there is no home folder for a cache (set WICK_CACHE_DIR)");
     wick_text_free(&path);

@@ -23,8 +23,9 @@ typedef struct wick_cache {
 
 enum { WICK_CACHE_KEY_DIGITS = 32 };
 
-/* Finds the folder and makes it if need be. Fails only for one that is not safe to use. */
-wick_status wick_cache_open(wick_ctx *ctx, wick_cache *out);
+/* Finds the folder (`given`, else $WICK_CACHE_DIR, else the user's) and makes it if need be. Fails only for one that is
+ * not safe to use. */
+wick_status wick_cache_open(wick_ctx *ctx, const char *given, wick_cache *out);
 void wick_cache_close(wick_cache *cache);
 
 /* The path of an entry ("<key>.so"); owned by the caller, NULL when out of memory or without a folder. */

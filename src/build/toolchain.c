@@ -12,6 +12,79 @@
 #include <string.h>
 #include <unistd.h>
 
+/* ---- the flags ---- */
+
+/* Those of one use are given in this order. */
+const wick_flag wick_toolchain_flags[] = {
+    {WICK_FLAG_ALWAYS, "-std=gnu11", NULL, "C11, with the builtins that <wick/op.h> stands on"},
+    {WICK_FLAG_ALWAYS, "-pipe", NULL, "no temporary files between the compiler's stages"},
+    {WICK_FLAG_ALWAYS, "-fPIC", NULL, "a module is mapped wherever there is room"},
+    {WICK_FLAG_ALWAYS, "-fvisibility=hidden", NULL,
+     "a module shows its table and nothing else: two modules may use one name"},
+    {WICK_FLAG_ALWAYS, "-fno-math-errno", NULL,
+     "sqrtf and the like need not set errno, which no kernel reads, so loops vectorise"},
+    {WICK_FLAG_ALWAYS, "-fno-trapping-math", NULL,
+     "no kernel installs handlers for floating-point traps, so loops vectorise; results are the "
+     "same"},
+    {WICK_FLAG_ALWAYS, "-ffp-contract=off", NULL,
+     "a * b + c rounds twice, as written, so two machines give the same bits; say fma() for one "
+     "rounding"},
+    {WICK_FLAG_ALWAYS, "-Wall", NULL, "what the compiler finds suspicious is shown"},
+    {WICK_FLAG_ALWAYS, "-Wno-unused-function", NULL,
+     "a file is compiled per element type and device, and not every helper is used in each"},
+    {WICK_FLAG_ALWAYS, "-Werror=implicit-function-declaration", NULL,
+     "a function that nobody declared would be called with guessed types"},
+    {WICK_FLAG_ALWAYS, "-Werror=incompatible-pointer-types", NULL,
+     "a pointer to the wrong element type reads garbage"},
+    {WICK_FLAG_ALWAYS, "-Werror=int-conversion", NULL, "a number in the place of a pointer"},
+    {WICK_FLAG_ALWAYS, "-Werror=return-type", NULL,
+     "a function that ends without its status would report garbage"},
+    {WICK_FLAG_ALWAYS, "-fdiagnostics-color=never", NULL,
+     "messages are read by Wick before they are shown"},
+    {WICK_FLAG_ALWAYS, "-fmessage-length=0", NULL, "one message, one line"},
+    {WICK_FLAG_INCLUDE, "-I", "DIR", "where <wick/op.h> lies"},
+    {WICK_FLAG_QUOTE, "-iquote", "DIR", "the source's own folder, for its #include \"...\""},
+    {WICK_FLAG_RELEASE, "-O3", NULL, "the code runs far more often than it is compiled"},
+    {WICK_FLAG_DEBUG, "-O0", NULL, "a debugger finds every line and every variable"},
+    {WICK_FLAG_DEBUG, "-g", NULL, "symbols for the debugger"},
+    {WICK_FLAG_DEBUG, "-DWICK_DEBUG=1", NULL, "WICK_AT checks its indices"},
+    {WICK_FLAG_SANITIZE, "-fsanitize=address,undefined", NULL,
+     "reads and writes outside of arrays, overflow, bad shifts and alignment are reported"},
+    {WICK_FLAG_SANITIZE, "-fno-sanitize-recover=undefined", NULL, "the first report ends the run"},
+    {WICK_FLAG_SANITIZE, "-fno-omit-frame-pointer", NULL, "reports show how it came to that"},
+    {WICK_FLAG_SANITIZE, "-O1", NULL, "instrumented code at -O3 compiles for long"},
+    {WICK_FLAG_SANITIZE, "-g", NULL, "reports name the source's lines"},
+    {WICK_FLAG_SANITIZE, "-Wl,-z,undefs", NULL,
+     "the sanitizers' functions come from the program that loads the module"},
+#if defined(__x86_64__)
+    {WICK_FLAG_NATIVE, "-march=native", NULL, "wick.load and --native: all that this CPU can do"},
+    {WICK_FLAG_BASELINE, "-march=x86-64", NULL, "--portable: runs on every x86-64 CPU"},
+    {WICK_FLAG_X86_64_V3, "-march=x86-64-v3", NULL,
+     "--portable, second version: AVX2, chosen at load where the CPU has it"},
+#else
+    {WICK_FLAG_NATIVE, "-mcpu=native", NULL, "wick.load and --native: all that this CPU can do"},
+#endif
+    {WICK_FLAG_OBJECT, "-c", NULL, "one object per element type and CPU level, linked at the end"},
+    {WICK_FLAG_CHECK, "-fsyntax-only", NULL,
+     "element types that are not built yet are checked, so that their errors are known now"},
+    {WICK_FLAG_DEPENDS, "-MD", NULL, "which headers were read: editing one builds anew"},
+    {WICK_FLAG_DEPENDS, "-MF", "FILE", "where that is written"},
+    {WICK_FLAG_OUTPUT, "-o", "FILE", "in a private folder; the module is moved when it is whole"},
+    {WICK_FLAG_LINK, "-shared", NULL, "a module is a shared object"},
+    {WICK_FLAG_LINK, "-Wl,-z,defs", NULL,
+     "a function that nobody defines is an error now, not at the first call"},
+    {WICK_FLAG_LIBRARY, "-lm", NULL, "the C library's mathematics"},
+};
+
+const int wick_toolchain_n_flags = WICK_COUNT(wick_toolchain_flags);
+
+void wick_toolchain_add(wick_flag_use use, wick_args *out)
+{
+    for (int i = 0; i < wick_toolchain_n_flags; i++) {
+        if (wick_toolchain_flags[i].use == use) wick_args_add(out, wick_toolchain_flags[i].flag);
+    }
+}
+
 /* ---- argument lists ---- */
 
 void wick_args_add(wick_args *args, const char *item)
@@ -103,41 +176,16 @@ static wick_status add_compiler(wick_ctx *ctx, const wick_build_options *options
         "dnf install gcc, apk add gcc musl-dev, conda install -c conda-forge gcc) or set CC");
 }
 
-static void add_flags(const wick_build_options *options, wick_args *out)
-{
-    static const char *const flags[] = {"-std=gnu11",
-                                        "-pipe",
-                                        "-fPIC",
-                                        "-fvisibility=hidden",
-                                        "-fno-math-errno",
-                                        "-fno-trapping-math",
-                                        "-ffp-contract=off",
-                                        "-Wall",
-                                        "-Wno-unused-function",
-                                        "-Werror=implicit-function-declaration",
-                                        "-Werror=incompatible-pointer-types",
-                                        "-Werror=int-conversion",
-                                        "-Werror=return-type",
-                                        "-fdiagnostics-color=never",
-                                        "-fmessage-length=0"};
-    bool debug = options && options->debug;
-    wick_args_add(out, debug ? "-O0" : "-O3");
-    if (debug) wick_args_add(out, "-g");
-    for (int i = 0; i < WICK_COUNT(flags); i++) {
-        wick_args_add(out, flags[i]);
-    }
-}
-
 static wick_status add_include(wick_ctx *ctx, const wick_build_options *options, wick_args *out)
 {
     char *found = NULL;
     if (options && options->include_dir) {
-        wick_args_add(out, "-I");
+        wick_toolchain_add(WICK_FLAG_INCLUDE, out);
         wick_args_add(out, options->include_dir);
         return WICK_OK;
     }
     WICK_TRY(wick_install_include(ctx, &found));
-    wick_args_add(out, "-I");
+    wick_toolchain_add(WICK_FLAG_INCLUDE, out);
     wick_args_add(out, wick_arena_strndup(out->arena, found, strlen(found)));
     wick_free(found);
     return WICK_OK;
@@ -149,7 +197,8 @@ wick_status wick_toolchain_find(wick_ctx *ctx, wick_arena *arena, const wick_bui
     memset(out, 0, sizeof *out);
     out->arena = arena;
     WICK_TRY(add_compiler(ctx, options, out));
-    add_flags(options, out);
+    wick_toolchain_add(options && options->debug ? WICK_FLAG_DEBUG : WICK_FLAG_RELEASE, out);
+    wick_toolchain_add(WICK_FLAG_ALWAYS, out);
     WICK_TRY(add_include(ctx, options, out));
     return out->failed ? wick_fail(ctx, WICK_ENOMEM, "out of memory") : WICK_OK;
 }
@@ -164,11 +213,11 @@ void wick_toolchain_user_flags(const wick_build_options *options, wick_args *out
 
 const char *wick_toolchain_march(bool portable, wick_isa isa)
 {
-#if defined(__x86_64__)
-    if (!portable) return "-march=native";
-    return isa == WICK_ISA_X86_64_V3 ? "-march=x86-64-v3" : "-march=x86-64";
-#else
-    (void)isa;
-    return portable ? NULL : "-mcpu=native";
-#endif
+    wick_flag_use use = !portable                   ? WICK_FLAG_NATIVE
+                        : isa == WICK_ISA_X86_64_V3 ? WICK_FLAG_X86_64_V3
+                                                    : WICK_FLAG_BASELINE;
+    for (int i = 0; i < wick_toolchain_n_flags; i++) {
+        if (wick_toolchain_flags[i].use == use) return wick_toolchain_flags[i].flag;
+    }
+    return NULL;
 }

@@ -1,25 +1,94 @@
 /* cli.h -- the verbs of the `wick` command and what they share
  *
+ * Each verb is one cmd_*.c with one cli_verb: its help, the shell completions and the manual page
+ * are all printed from that, so none of them can fall behind.
+ *
  * Answers go to stdout, everything else to stderr, each line of it with the verb in front. Exit
  * codes: 0, 1 (it failed), 2 (it was asked wrongly).
  */
 #ifndef WICK_CLI_H
 #define WICK_CLI_H
 
-#include <wick/build.h>
-#include <wick/glue.h>
+#include "builder.h"
+
+#include <argp.h>
+#include <stdio.h>
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
-/* Each takes argv[0] = "wick VERB". */
-int cmd_build(int argc, char **argv);
-int cmd_list(int argc, char **argv);
-int cmd_show(int argc, char **argv);
+/* A word and what it means; lists end with a word of NULL. */
+typedef struct cli_pair {
+    const char *word, *meaning;
+} cli_pair;
 
+typedef struct cli_verb {
+    const char *name;
+    const char *called;      /* "wick build": what its messages begin with */
+    const char *purpose;     /* one line */
+    const char *operands;    /* "FILE..."; "" when it takes none */
+    const char *description; /* paragraphs, an empty line between them */
+    const struct argp_option *options; /* NULL: none but --help */
+    const cli_pair *words;             /* what the operand may be; NULL: anything */
+    const cli_pair *environment;       /* the variables it reads; NULL: none */
+    const cli_pair *examples;          /* a command, and what it is for */
+    bool takes_files;                  /* the operands are files */
+    int (*run)(const struct cli_verb *verb, int argc, char **argv); /* argv[0] is `called` */
+} cli_verb;
+
+extern const cli_verb cli_build, cli_cache, cli_completion, cli_config, cli_doctor, cli_list,
+    cli_man, cli_new, cli_show;
+
+/* ---- main.c ---- */
+
+/* In the order of the help; ends with NULL. */
+extern const cli_verb *const cli_verbs[];
 /* "wick build: MESSAGE" on stderr; returns CLI_FAILED. */
-int cli_fail(const char *verb, const char *message);
+int cli_fail(const char *called, const char *message);
 /* The nearest of the names, or NULL when none is near. */
 const char *cli_nearest(const char *word, const char *const *names, int n);
+
+/* ---- help.c ---- */
+
+void cli_help(FILE *out);
+void cli_verb_help(FILE *out, const cli_verb *verb);
+/* Parses a verb's command line with its own parser; --help and --usage are answered here and end
+ * the program, and so does a wrong use. */
+void cli_parse(const cli_verb *verb, argp_parser_t parser, int argc, char **argv, void *input);
+
+/* ---- words.c: other people's names on a terminal and in JSON ---- */
+
+/* Control characters become `?`: a name cannot move the cursor. */
+void cli_put_name(FILE *out, const char *s);
+/* A JSON string with its quotes. Bytes that are not UTF-8 become what Python's surrogateescape
+ * makes of them, so that os.fsencode gives the name back. */
+void cli_put_json(FILE *out, const char *s);
+void cli_add_json(wick_text *out, const char *s);
+/* "340 B", "12.3 kB", "1.5 GB". */
+void cli_put_bytes(FILE *out, int64_t bytes);
+
+/* ---- progress.c: how far a build is, once it takes longer than a second ---- */
+
+typedef struct cli_progress cli_progress;
+
+/* On a terminal one line that is rewritten, otherwise a line now and then. NULL when there is no
+ * memory or thread for it: every function takes NULL. */
+cli_progress *cli_progress_start(const char *called, bool every_step);
+/* A wick_build_options.progress. */
+void cli_progress_step(void *progress, int64_t done, int64_t total, const char *what);
+/* Ends it, leaving the terminal's line empty; returns the largest total it was told. */
+int64_t cli_progress_stop(cli_progress *progress);
+
+/* ---- editor.c ---- */
+
+/* Writes DIR/compile_commands.json and DIR/.clangd for these sources. Refuses to replace files that
+ * it did not write. */
+wick_status cli_editor_write(wick_ctx *ctx, const wick_source *sources, int64_t n,
+                             const wick_build_options *options, const char *dir);
+
+/* ---- flags.c ---- */
+
+/* Every flag and why, and what it comes to on this machine. */
+wick_status cli_flags_print(wick_ctx *ctx, const char *compiler);
 
 /* ---- tables.c: the operators of a source or a module ---- */
 
@@ -34,15 +103,5 @@ wick_status cli_table_open(wick_ctx *ctx, const char *path, cli_table *out);
 void cli_table_close(cli_table *t);
 /* The operators that come with Wick. */
 wick_status cli_table_shipped(wick_ctx *ctx, cli_table *out);
-
-/* ---- src/build/builder.h says what these do ---- */
-
-wick_status wick_build_list(wick_ctx *ctx, const wick_source *source,
-                            const wick_module_table **out);
-void wick_build_list_free(const wick_module_table *table);
-enum { CLI_WORDS = 1, CLI_SCHEMA = 2, CLI_PROTOTYPE = 4, CLI_STUB = 8 };
-wick_status wick_build_describe(wick_ctx *ctx, const char *name, const char *signature, int what,
-                                char **out);
-wick_status wick_build_package_file(wick_ctx *ctx, const char *name, char **out);
 
 #endif /* WICK_CLI_H */

@@ -1,8 +1,6 @@
 /* cmd_list.c -- `wick list`: names and signatures in columns */
 #include "cli.h"
 
-#include <argp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,39 +34,46 @@ static void print_table(const wick_module_table *table)
     }
 }
 
-static int list(wick_ctx *ctx, const char *file, const char *verb)
+static int list(wick_ctx *ctx, const char *file, const char *called)
 {
     cli_table t = {0};
     wick_status status = file ? cli_table_open(ctx, file, &t) : cli_table_shipped(ctx, &t);
-    if (status) return cli_fail(verb, wick_ctx_message(ctx));
+    if (status) return cli_fail(called, wick_ctx_message(ctx));
     print_table(t.table);
     cli_table_close(&t);
     return CLI_OK;
 }
 
-int cmd_list(int argc, char **argv)
+static int run(const cli_verb *verb, int argc, char **argv)
 {
-    static const struct argp argp = {NULL,
-                                     parse,
-                                     "[FILE.c|MODULE.so...]",
-                                     "List operators and their signatures: those that come with "
-                                     "Wick, or those of files and modules.\v"
-                                     "Example:\n  wick list my_ops.c acme_ops.so",
-                                     NULL,
-                                     NULL,
-                                     NULL};
     arguments a = {calloc((size_t)argc + 1, sizeof *a.files), 0};
     int code = CLI_OK;
-    if (!a.files) return cli_fail(argv[0], "out of memory");
-    argp_parse(&argp, argc, argv, 0, NULL, &a);
+    if (!a.files) return cli_fail(verb->called, "out of memory");
+    cli_parse(verb, parse, argc, argv, &a);
     /* A context keeps its first failure, so each file has its own. */
     for (int i = 0; i < (a.n_files ? a.n_files : 1); i++) {
         wick_ctx *ctx = wick_ctx_new();
-        int listed = ctx ? list(ctx, a.n_files ? a.files[i] : NULL, argv[0])
-                         : cli_fail(argv[0], "out of memory");
+        int listed = ctx ? list(ctx, a.n_files ? a.files[i] : NULL, verb->called)
+                         : cli_fail(verb->called, "out of memory");
         if (listed) code = listed;
         wick_ctx_free(ctx);
     }
     free(a.files);
     return code;
 }
+
+static const cli_pair examples[] = {
+    {"wick list", "the operators that come with Wick"},
+    {"wick list my_ops.c acme_ops.so", "those of a source and of a module"},
+    {0}};
+
+const cli_verb cli_list = {
+    .name = "list",
+    .called = "wick list",
+    .purpose = "list operators: the shipped ones, a file's, or a module's",
+    .operands = "[FILE.c|MODULE.so...]",
+    .description = "List operators and their signatures: those that come with Wick, or those of "
+                   "files and modules. Nothing is built.",
+    .examples = examples,
+    .takes_files = true,
+    .run = run};

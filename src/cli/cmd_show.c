@@ -1,17 +1,15 @@
 /* cmd_show.c -- `wick show`: what a signature means and what is made of it */
 #include "cli.h"
 
-#include <argp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_GLUE = 256, KEY_SCHEMA, KEY_PROTOTYPE, KEY_STUB, KEY_TYPES };
+enum { KEY_GLUE = 256, KEY_SCHEMA, KEY_PROTOTYPE, KEY_STUB, KEY_TYPES, KEY_FLAGS, KEY_CC };
 
 typedef struct arguments {
     const char *what; /* a file, or the name of a shipped operator */
-    const char *types;
-    bool glue;
+    const char *types, *compiler;
+    bool glue, flags;
     int parts;
 } arguments;
 
@@ -21,6 +19,8 @@ static const struct argp_option options[] = {
     {"stub", KEY_STUB, NULL, 0, "the Python function, for a .pyi", 0},
     {"glue", KEY_GLUE, NULL, 0, "the C code that is generated around a source", 0},
     {"types", KEY_TYPES, "TYPES", 0, "for --glue: the element types, as \"f32\" or \"f32 i64\"", 0},
+    {"flags", KEY_FLAGS, NULL, 0, "every compiler switch that Wick passes, and why", 0},
+    {"cc", KEY_CC, "CC", 0, "for --flags: the C compiler", 0},
     {0}};
 
 /* The type is argp's. NOLINTNEXTLINE(readability-non-const-parameter) */
@@ -28,40 +28,42 @@ static error_t parse(int key, char *value, struct argp_state *state)
 {
     arguments *a = state->input;
     switch (key) {
-    case KEY_SCHEMA: a->parts |= CLI_SCHEMA; break;
-    case KEY_PROTOTYPE: a->parts |= CLI_PROTOTYPE; break;
-    case KEY_STUB: a->parts |= CLI_STUB; break;
+    case KEY_SCHEMA: a->parts |= WICK_DESCRIBE_SCHEMA; break;
+    case KEY_PROTOTYPE: a->parts |= WICK_DESCRIBE_PROTOTYPE; break;
+    case KEY_STUB: a->parts |= WICK_DESCRIBE_STUB; break;
     case KEY_GLUE: a->glue = true; break;
     case KEY_TYPES: a->types = value; break;
+    case KEY_FLAGS: a->flags = true; break;
+    case KEY_CC: a->compiler = value; break;
     case ARGP_KEY_ARG:
         if (a->what) argp_error(state, "one file or operator at a time");
         a->what = value;
         break;
     case ARGP_KEY_END:
-        if (!a->what) argp_error(state, "which file or operator?");
+        if (!a->what && !a->flags) argp_error(state, "which file or operator?");
         break;
     default: return ARGP_ERR_UNKNOWN;
     }
     return 0;
 }
 
-static int show_glue(wick_ctx *ctx, const arguments *a, const char *verb)
+static int show_glue(wick_ctx *ctx, const arguments *a, const char *called)
 {
     wick_source source = {a->what, NULL};
     char *code = NULL;
     if (wick_build_show(ctx, &source, NULL, a->types, &code))
-        return cli_fail(verb, wick_ctx_message(ctx));
+        return cli_fail(called, wick_ctx_message(ctx));
     fputs(code, stdout);
     wick_string_free(code);
     return CLI_OK;
 }
 
-static int show_op(wick_ctx *ctx, const wick_op_entry *op, int parts, const char *verb)
+static int show_op(wick_ctx *ctx, const wick_op_entry *op, int parts, const char *called)
 {
     char *text = NULL;
-    int all = CLI_WORDS | CLI_SCHEMA | CLI_PROTOTYPE;
+    int all = WICK_DESCRIBE_WORDS | WICK_DESCRIBE_SCHEMA | WICK_DESCRIBE_PROTOTYPE;
     if (wick_build_describe(ctx, op->name, op->signature, parts ? parts : all, &text)) {
-        return cli_fail(verb, wick_ctx_message(ctx));
+        return cli_fail(called, wick_ctx_message(ctx));
     }
     fputs(text, stdout);
     wick_string_free(text);
@@ -70,7 +72,7 @@ static int show_op(wick_ctx *ctx, const wick_op_entry *op, int parts, const char
 
 static bool is_file(const char *what) { return strpbrk(what, "./") != NULL; }
 
-static int no_such_op(const cli_table *t, const char *name, const char *verb)
+static int no_such_op(const cli_table *t, const char *name, const char *called)
 {
     const char *nearest = NULL;
     const char **names = calloc((size_t)t->table->n_ops + 1, sizeof *names);
@@ -78,14 +80,16 @@ static int no_such_op(const cli_table *t, const char *name, const char *verb)
         names[i] = t->table->ops[i].name;
     }
     if (names) nearest = cli_nearest(name, names, (int)t->table->n_ops);
-    fprintf(stderr, "%s: Wick ships no operator \"%s\"", verb, name);
+    fprintf(stderr, "%s: Wick ships no operator \"", called);
+    cli_put_name(stderr, name);
+    fputs("\"", stderr);
     if (nearest) fprintf(stderr, "; did you mean \"%s\"?", nearest);
     fputs("\n", stderr);
     free(names);
     return CLI_FAILED;
 }
 
-static int show_table(wick_ctx *ctx, const cli_table *t, const arguments *a, const char *verb)
+static int show_table(wick_ctx *ctx, const cli_table *t, const arguments *a, const char *called)
 {
     int shown = 0;
     for (int64_t i = 0; i < t->table->n_ops; i++) {
@@ -96,42 +100,54 @@ static int show_table(wick_ctx *ctx, const cli_table *t, const arguments *a, con
             printf("%s\n", op->doc);
         if (!a->parts) puts("");
         shown++;
-        if (show_op(ctx, op, a->parts, verb)) return CLI_FAILED;
+        if (show_op(ctx, op, a->parts, called)) return CLI_FAILED;
     }
-    return shown ? CLI_OK : no_such_op(t, a->what, verb);
+    return shown ? CLI_OK : no_such_op(t, a->what, called);
 }
 
-static int show(wick_ctx *ctx, const arguments *a, const char *verb)
+static int show(wick_ctx *ctx, const arguments *a, const char *called)
 {
     cli_table t = {0};
     wick_status status;
     int code;
-    if (a->glue) return show_glue(ctx, a, verb);
+    if (a->flags) {
+        status = cli_flags_print(ctx, a->compiler);
+        return status ? cli_fail(called, wick_ctx_message(ctx)) : CLI_OK;
+    }
+    if (a->glue) return show_glue(ctx, a, called);
     status = is_file(a->what) ? cli_table_open(ctx, a->what, &t) : cli_table_shipped(ctx, &t);
-    if (status) return cli_fail(verb, wick_ctx_message(ctx));
-    code = show_table(ctx, &t, a, verb);
+    if (status) return cli_fail(called, wick_ctx_message(ctx));
+    code = show_table(ctx, &t, a, called);
     cli_table_close(&t);
     return code;
 }
 
-int cmd_show(int argc, char **argv)
+static int run(const cli_verb *verb, int argc, char **argv)
 {
-    static const struct argp argp = {
-        options,
-        parse,
-        "FILE.c|MODULE.so|OPERATOR",
-        "Say what operators take and return, and what Wick makes of them.\v"
-        "Example:\n  wick show scale_bias_relu\n  wick show my_op.c --glue --types f64",
-        NULL,
-        NULL,
-        NULL};
     arguments a = {0};
     wick_ctx *ctx;
     int code;
-    argp_parse(&argp, argc, argv, 0, NULL, &a);
+    cli_parse(verb, parse, argc, argv, &a);
     ctx = wick_ctx_new();
-    if (!ctx) return cli_fail(argv[0], "out of memory");
-    code = show(ctx, &a, argv[0]);
+    if (!ctx) return cli_fail(verb->called, "out of memory");
+    code = show(ctx, &a, verb->called);
     wick_ctx_free(ctx);
     return code;
 }
+
+static const cli_pair examples[] = {
+    {"wick show scale_bias_relu", "a shipped operator: arguments, schema, C prototype"},
+    {"wick show my_op.c --glue --types f64", "the C that is generated around a source"},
+    {"wick show --flags", "how the compiler is called, flag by flag"},
+    {0}};
+
+const cli_verb cli_show = {
+    .name = "show",
+    .called = "wick show",
+    .purpose = "say what an operator takes and returns, and what is made of it",
+    .operands = "FILE.c|MODULE.so|OPERATOR",
+    .description = "Say what operators take and return, and what Wick makes of them.",
+    .options = options,
+    .examples = examples,
+    .takes_files = true,
+    .run = run};

@@ -1,27 +1,17 @@
 /* main.c -- the `wick` command: finds the verb and hands over */
 #include "cli.h"
 
-#include <argp.h>
-#include <stdio.h>
+#include <errno.h>
 #include <string.h>
 
-static const struct {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    const char *called; /* argv[0] of the verb: what its messages begin with */
-    const char *help;
-} verbs[] = {
-    {"build", cmd_build, "wick build", "turn operator files into a module"},
-    {"list", cmd_list, "wick list", "list operators: the shipped ones, a file's, or a module's"},
-    {"show", cmd_show, "wick show",
-     "say what an operator takes and returns, and what is made of it"},
-};
+const cli_verb *const cli_verbs[] = {&cli_new,    &cli_build,  &cli_list,       &cli_show, &cli_cache,
+                                     &cli_doctor, &cli_config, &cli_completion, &cli_man,  NULL};
 
-enum { N_VERBS = sizeof verbs / sizeof verbs[0], MAX_WORD = 32 };
+enum { N_VERBS = WICK_COUNT(cli_verbs) - 1, MAX_WORD = 32 };
 
-int cli_fail(const char *verb, const char *message)
+int cli_fail(const char *called, const char *message)
 {
-    fprintf(stderr, "%s: %s\n", verb, message);
+    fprintf(stderr, "%s: %s\n", called, message);
     return CLI_FAILED;
 }
 
@@ -60,53 +50,78 @@ const char *cli_nearest(const char *word, const char *const *names, int n)
     return nearest;
 }
 
-static void print_help(void)
+static const cli_verb *find_verb(const char *name)
 {
-    puts("Usage: wick VERB [OPTION...]\n"
-         "PyTorch operators in plain C.\n");
     for (int i = 0; i < N_VERBS; i++) {
-        printf("  %-8s %s\n", verbs[i].name, verbs[i].help);
+        if (strcmp(name, cli_verbs[i]->name) == 0) return cli_verbs[i];
     }
-    puts("\n  --help     this text; `wick VERB --help` has the verb's options and an example\n"
-         "  --version  the version\n\n"
-         "Example:\n  wick build relu.c -o relu.so && wick list relu.so");
+    return NULL;
 }
 
 static int unknown_verb(const char *word)
 {
     const char *names[N_VERBS], *nearest;
     for (int i = 0; i < N_VERBS; i++) {
-        names[i] = verbs[i].name;
+        names[i] = cli_verbs[i]->name;
     }
     nearest = cli_nearest(word, names, N_VERBS);
-    fprintf(stderr, "wick: there is no verb \"%s\"", word);
+    fputs("wick: there is no verb \"", stderr);
+    cli_put_name(stderr, word);
+    fputs("\"", stderr);
     if (nearest) fprintf(stderr, "; did you mean \"%s\"?", nearest);
     fputs("\nTry `wick --help'.\n", stderr);
     return CLI_USAGE;
 }
 
-int main(int argc, char **argv)
+static int run_verb(const cli_verb *verb, int argc, char **argv)
 {
-    char called[MAX_WORD];
-    argp_err_exit_status = CLI_USAGE;
+    char called[MAX_WORD]; /* argp wants to be able to write to it */
+    snprintf(called, sizeof called, "%s", verb->called);
+    argv[0] = called;
+    return verb->run(verb, argc, argv);
+}
+
+static bool is_one_of(const char *word, const char *a, const char *b, const char *c)
+{
+    return strcmp(word, a) == 0 || strcmp(word, b) == 0 || strcmp(word, c) == 0;
+}
+
+/* `wick help` and `wick help VERB`, as many expect. */
+static int help(int argc, char **argv)
+{
+    const cli_verb *verb = argc > 2 ? find_verb(argv[2]) : NULL;
+    if (argc > 2 && !verb) return unknown_verb(argv[2]);
+    if (verb) {
+        cli_verb_help(stdout, verb);
+    } else {
+        cli_help(stdout);
+    }
+    return CLI_OK;
+}
+
+static int run(int argc, char **argv)
+{
+    const cli_verb *verb = argc > 1 ? find_verb(argv[1]) : NULL;
+    if (verb) return run_verb(verb, argc - 1, argv + 1);
     if (argc < 2) {
         fputs("wick: a verb is missing\nTry `wick --help'.\n", stderr);
         return CLI_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-        strcmp(argv[1], "-?") == 0) {
-        print_help();
-        return CLI_OK;
-    }
-    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+    if (is_one_of(argv[1], "--help", "-h", "-?")) return help(0, NULL);
+    if (strcmp(argv[1], "help") == 0) return help(argc, argv);
+    if (is_one_of(argv[1], "--version", "-V", "version")) {
         printf("wick %s\n", WICK_VERSION);
         return CLI_OK;
     }
-    for (int i = 0; i < N_VERBS; i++) {
-        if (strcmp(argv[1], verbs[i].name) != 0) continue;
-        snprintf(called, sizeof called, "%s", verbs[i].called);
-        argv[1] = called;
-        return verbs[i].run(argc - 1, argv + 1);
-    }
     return unknown_verb(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    int code;
+    argp_err_exit_status = CLI_USAGE;
+    code = run(argc, argv);
+    /* A full disk behind `wick man > wick.1` is only seen here. */
+    if (fflush(stdout) != 0) return cli_fail("wick", strerror(errno));
+    return code;
 }

@@ -1,32 +1,49 @@
 /* load_source.c -- a source becomes operators that can be called at once
  *
- * Loading compiles one choice of element types, so that what does not build is known, and lets the compiler read all the
+ * Loading compiles (or finds in the cache) one choice of element types, so that what does not build is known, and lets the compiler read all the
  * others meanwhile. Each of those is compiled when it is first called, and its code joins the operator's. What this
  * needs (the source as it was when loaded, and the options) is kept as long as the operators are: for ever.
  */
-#include "builder.h"
-#include "module.h"
+#include "load.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct loaded_source {
     wick_scan scan;
-    wick_arena arena; /* holds the options' strings */
+    wick_arena arena; /* holds the options' strings, and those below */
     wick_build_options options;
+    const char *cc, *cflags; /* from the environment, "" when unset */
+    char *depends; /* what the compiler read, and how to tell that it changed; NULL: it cannot be told */
+    const char *origin;
+    wick_module *module;
     pthread_mutex_t building; /* one compiler run per source at a time */
+    struct loaded_source *next;
 } loaded_source;
 
+static pthread_mutex_t sources_lock = PTHREAD_MUTEX_INITIALIZER;
+static loaded_source *sources; /* the latest load of each origin first */
+
 static const char *keep(wick_arena *arena, const char *s) { return s ? wick_arena_strndup(arena, s, strlen(s)) : NULL; }
+
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value ? value : "";
+}
 
 static bool keep_options(loaded_source *l, const wick_build_options *options)
 {
     size_t n = 0;
+    l->cc = keep(&l->arena, variable("CC"));
+    l->cflags = keep(&l->arena, variable("CFLAGS"));
     l->options = *options;
     l->options.progress = NULL;
     l->options.compiler = keep(&l->arena, options->compiler);
     l->options.include_dir = keep(&l->arena, options->include_dir);
     l->options.ns = keep(&l->arena, options->ns);
+    l->options.cache_dir = keep(&l->arena, options->cache_dir);
     while (options->flags && options->flags[n])
         n++;
     const char **flags = wick_arena_alloc(&l->arena, (n + 1) * sizeof *flags);
@@ -35,14 +52,15 @@ static bool keep_options(loaded_source *l, const wick_build_options *options)
         if (!flags[i]) return false;
     }
     l->options.flags = flags;
-    return flags && !options->compiler == !l->options.compiler && !options->include_dir == !l->options.include_dir &&
-           !options->ns == !l->options.ns;
+    return flags && l->cc && l->cflags && !options->compiler == !l->options.compiler && !options->include_dir == !l->options.include_dir &&
+           !options->ns == !l->options.ns && !options->cache_dir == !l->options.cache_dir;
 }
 
 static void loaded_free(loaded_source *l)
 {
     if (!l) return;
     wick_scan_free(&l->scan);
+    wick_free(l->depends);
     wick_arena_free(&l->arena);
     pthread_mutex_destroy(&l->building);
     wick_free(l);
@@ -60,26 +78,22 @@ static int64_t likely_combination(const wick_scan *scan)
     return 0;
 }
 
-/* Builds into a folder that is gone when this returns: the loader keeps what it mapped. */
-static wick_status build_and_open(wick_ctx *ctx, const loaded_source *l, int64_t first, const wick_dtype *types,
-                                  wick_text *warnings, const wick_module_table **out)
-{
-    char *folder = NULL;
-    wick_text path = {0};
-    wick_status s = wick_dir_temporary(ctx, "wick", &folder);
+static wick_build_watch watch;
 
-    if (s != WICK_OK) return s;
-    wick_text_printf(&path, "%s/operators.so", folder);
-    if (path.failed)
-        s = wick_fail(ctx, WICK_ENOMEM, "out of memory");
-    else if (types)
-        s = wick_build_types(ctx, &l->scan, types, &l->options, wick_text_str(&path), warnings);
-    else
-        s = wick_build_first(ctx, &l->scan, first, &l->options, wick_text_str(&path), warnings);
-    if (s == WICK_OK) s = wick_module_open(ctx, wick_text_str(&path), out);
-    wick_dir_remove(folder);
-    wick_free(folder);
-    wick_text_free(&path);
+void wick_load_set_watch(const wick_build_watch *w) { watch = *w; }
+
+/* Out of the cache, or built. A module's own folder is gone when this returns: the loader keeps what it mapped. */
+static wick_status build_and_open(wick_ctx *ctx, const loaded_source *l, int64_t first, const wick_dtype *types,
+                                  wick_text *warnings, const wick_module_table **out, char **depends)
+{
+    wick_built built;
+    wick_status s = wick_build_cached(ctx, &l->scan, first, types, &l->options, &watch, &built, warnings);
+    if (s == WICK_OK) s = wick_module_open(ctx, built.path, out);
+    if (s == WICK_OK && depends) {
+        *depends = built.depends;
+        built.depends = NULL;
+    }
+    wick_built_free(&built);
     return s;
 }
 
@@ -93,19 +107,27 @@ static void file_types(const wick_scan *scan, const wick_scan_op *op, const wick
         out[op->variables[v]] = types[v];
 }
 
-static wick_status add_variants(wick_ctx *ctx, const loaded_source *l, const wick_module_table *table)
+static wick_status push_missing(wick_ctx *ctx, wick_op_def *def, const wick_op_entry *entry)
+{
+    for (int64_t v = 0; v < entry->n_variants; v++) {
+        wick_dtype types[WICK_MAX_VARIABLES];
+        for (int k = 0; k < WICK_MAX_VARIABLES; k++)
+            types[k] = (wick_dtype)entry->variants[v]->types[k];
+        if (!wick_op_def_variant(def, types)) WICK_TRY(wick_op_def_push(ctx, def, entry->variants[v]));
+    }
+    return WICK_OK;
+}
+
+/* The new code serves the call that asked, and the file's other operators. */
+static wick_status add_variants(wick_ctx *ctx, const loaded_source *l, wick_op_def *asked, const wick_module_table *table)
 {
     for (int64_t i = 0; i < table->n_ops; i++) {
         const wick_op_entry *entry = &table->ops[i];
         const wick_op *op = wick_op_find(entry->ns ? entry->ns : "local", entry->name);
         wick_op_def *def = op ? wick_op_current(op) : NULL;
-        if (!def || def->resolve_arg != l) continue; /* loaded again meanwhile */
-        for (int64_t v = 0; v < entry->n_variants; v++) {
-            wick_dtype types[WICK_MAX_VARIABLES];
-            for (int k = 0; k < WICK_MAX_VARIABLES; k++)
-                types[k] = (wick_dtype)entry->variants[v]->types[k];
-            if (!wick_op_def_variant(def, types)) WICK_TRY(wick_op_def_push(ctx, def, entry->variants[v]));
-        }
+        if (!strcmp(entry->name, asked->sig->name)) WICK_TRY(push_missing(ctx, asked, entry));
+        /* One that was loaded again meanwhile has code of its own. */
+        if (def && def != asked && def->resolve_arg == l) WICK_TRY(push_missing(ctx, def, entry));
     }
     return WICK_OK;
 }
@@ -125,8 +147,11 @@ static wick_status resolve(wick_ctx *ctx, void *arg, wick_op_def *def, const wic
     file_types(&l->scan, op, types, chosen);
     pthread_mutex_lock(&l->building);
     if (!wick_op_def_variant(def, types)) {
-        s = build_and_open(ctx, l, 0, chosen, &warnings, &table);
-        if (s == WICK_OK) s = add_variants(ctx, l, table);
+        if (l->depends && !wick_depends_hold(l->depends))
+            s = wick_fail(ctx, WICK_ECOMPILE, "%s:%lld: a file that it includes has changed since it was loaded: load it again",
+                          l->scan.file, (long long)op->line);
+        if (s == WICK_OK) s = build_and_open(ctx, l, -1, chosen, &warnings, &table, NULL);
+        if (s == WICK_OK) s = add_variants(ctx, l, def, table);
     }
     pthread_mutex_unlock(&l->building);
     wick_text_free(&warnings);
@@ -150,27 +175,133 @@ static wick_status loaded_new(wick_ctx *ctx, const wick_source *source, const wi
     return s;
 }
 
-wick_status wick_load_source(wick_ctx *ctx, const wick_source *source, const wick_build_options *options,
-                             wick_module **out, char **warnings)
+/* ---- loading again ---- */
+
+static bool same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
+
+static bool same_flags(const char *const *a, const char *const *b)
+{
+    static const char *const none[] = {NULL};
+    for (a = a ? a : none, b = b ? b : none; *a || *b; a++, b++)
+        if (!same_text(*a, *b)) return false;
+    return true;
+}
+
+static bool same_options(const loaded_source *l, const wick_build_options *o)
+{
+    return same_text(l->options.compiler, o->compiler) && same_text(l->options.include_dir, o->include_dir) &&
+           same_text(l->options.ns, o->ns) && same_flags(l->options.flags, o->flags) &&
+           l->options.portable == o->portable && l->options.debug == o->debug && (l->options.all_types || !o->all_types) &&
+           same_text(l->options.cache_dir, o->cache_dir) && same_text(l->cc, variable("CC")) &&
+           same_text(l->cflags, variable("CFLAGS"));
+}
+
+/* Its operators are still what this load made them. */
+static bool is_current(const loaded_source *l)
+{
+    for (int64_t i = 0; i < l->module->n_ops; i++) {
+        const wick_op_def *def = wick_op_current(l->module->ops[i]);
+        if (def->resolve_arg != l || atomic_load(&def->broken)) return false;
+    }
+    return true;
+}
+
+static bool same_bytes(wick_ctx *ctx, const loaded_source *l, const wick_source *source)
+{
+    char *text = NULL;
+    size_t n = 0;
+    if (source->text) return !strcmp(l->scan.text, source->text);
+    bool same = wick_file_read(ctx, source->path, &text, &n) == WICK_OK && n == l->scan.text_bytes &&
+                !memcmp(text, l->scan.text, n);
+    wick_ctx_clear(ctx);
+    wick_free(text);
+    return same;
+}
+
+static wick_module *find_unchanged(wick_ctx *ctx, const wick_source *source, const wick_build_options *options,
+                                   const char *origin)
+{
+    pthread_mutex_lock(&sources_lock);
+    loaded_source *l = sources;
+    while (l && strcmp(l->origin, origin) != 0)
+        l = l->next;
+    pthread_mutex_unlock(&sources_lock);
+    bool unchanged = l && l->depends && same_options(l, options) && is_current(l) && same_bytes(ctx, l, source) &&
+                     wick_depends_hold_for(l->depends, l->options.include_dir);
+    return unchanged ? l->module : NULL;
+}
+
+static void remember(loaded_source *l)
+{
+    pthread_mutex_lock(&sources_lock);
+    l->next = sources;
+    sources = l;
+    pthread_mutex_unlock(&sources_lock);
+}
+
+/* Every element type of every operator, now. */
+static wick_status build_all(wick_ctx *ctx, loaded_source *l)
+{
+    for (int i = 0; i < l->scan.n_ops; i++) {
+        const wick_scan_op *op = &l->scan.ops[i];
+        wick_op_def *def = wick_op_current(l->module->ops[i]);
+        for (int64_t c = 0; c < wick_scan_combinations(&l->scan); c++) {
+            wick_dtype file[WICK_MAX_VARIABLES], types[WICK_MAX_VARIABLES] = {WICK_NONE};
+            wick_scan_combination(&l->scan, c, file);
+            if (!wick_scan_op_in(&l->scan, op, file)) continue;
+            for (int v = 0; v < op->signature->n_variables; v++)
+                types[v] = file[op->variables[v]];
+            if (!wick_op_def_variant(def, types)) WICK_TRY(resolve(ctx, l, def, types));
+        }
+    }
+    return WICK_OK;
+}
+
+static wick_status load(wick_ctx *ctx, const wick_source *source, const wick_build_options *options, const char *origin,
+                        wick_module **out, wick_text *warnings)
+{
+    loaded_source *l = NULL;
+    wick_define what = {.path = origin, .origin = origin, .default_ns = "local", .resolve = resolve};
+    WICK_TRY(loaded_new(ctx, source, options, &l));
+    wick_status s =
+        build_and_open(ctx, l, likely_combination(&l->scan), NULL, warnings, &what.table, &l->depends);
+    l->origin = keep(&l->arena, origin);
+    what.resolve_arg = l;
+    if (s == WICK_OK && !l->origin) s = wick_fail(ctx, WICK_ENOMEM, "out of memory");
+    if (s == WICK_OK) s = wick_module_define(ctx, &what, &l->module);
+    if (s != WICK_OK) {
+        loaded_free(l); /* otherwise the operators keep it */
+        return s;
+    }
+    *out = l->module;
+    remember(l);
+    return options->all_types ? build_all(ctx, l) : WICK_OK;
+}
+
+wick_status wick_load_source_again(wick_ctx *ctx, const wick_source *source, const wick_build_options *options,
+                                   wick_module **out, char **warnings, bool *unchanged)
 {
     static const wick_build_options none = {0};
-    loaded_source *l = NULL;
-    wick_define what = {.default_ns = "local", .resolve = resolve};
     wick_text said = {0};
     char *path = NULL;
 
     wick_ctx_clear(ctx);
-    wick_status s = loaded_new(ctx, source, options ? options : &none, &l);
-    if (s == WICK_OK && !source->text) s = wick_path_absolute(ctx, source->path, &path);
-    if (s == WICK_OK) s = build_and_open(ctx, l, likely_combination(&l->scan), NULL, &said, &what.table);
-    if (s == WICK_OK) {
-        what.path = what.origin = path ? path : source->path;
-        what.resolve_arg = l;
-        s = wick_module_define(ctx, &what, out);
-    }
-    if (s != WICK_OK) loaded_free(l); /* otherwise the operators keep it */
+    if (!options) options = &none;
+    if (!source->text) WICK_TRY(wick_path_absolute(ctx, source->path, &path));
+    const char *origin = path ? path : source->path;
+    *out = find_unchanged(ctx, source, options, origin);
+    *unchanged = *out != NULL;
+    wick_status s = *unchanged ? WICK_OK : load(ctx, source, options, origin, out, &said);
+    if (s != WICK_OK) wick_module_break(origin, wick_ctx_message(ctx));
     if (s == WICK_OK && warnings && said.size) *warnings = wick_strdup(wick_text_str(&said));
     wick_text_free(&said);
     wick_free(path);
     return s;
+}
+
+wick_status wick_load_source(wick_ctx *ctx, const wick_source *source, const wick_build_options *options,
+                             wick_module **out, char **warnings)
+{
+    bool unchanged;
+    return wick_load_source_again(ctx, source, options, out, warnings, &unchanged);
 }

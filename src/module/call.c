@@ -23,6 +23,7 @@ typedef struct place {
     bool present;
     bool stand_in;    /* `used` is ours to release */
     bool copy_back;   /* and to copy into `given` after the run */
+    bool made;        /* a result that this call made, not one that it was given */
 } place;
 
 typedef struct frame {
@@ -116,6 +117,13 @@ static wick_status check_device(frame *f, const wick_param *p, const wick_tensor
     return wick_fail(f->ctx, WICK_EINVAL, "%s is on %s, but %s is on %s", p->name, here, f->first_name, there);
 }
 
+/* A tensor may have sizes and no memory: its storage was freed. An operator would read whatever lies at 0. */
+static wick_status check_memory(frame *f, const char *name, const wick_tensor *t)
+{
+    if (t->data || t->device_type == WICK_META || wick_shape_numel(t->dim, t->size) == 0) return WICK_OK;
+    return wick_fail(f->ctx, WICK_EINVAL, "%s has no memory (its storage was freed), expected a tensor with data", name);
+}
+
 static wick_status read_tensor(frame *f, int i)
 {
     const wick_param *p = input(f, i);
@@ -127,6 +135,7 @@ static wick_status read_tensor(frame *f, int i)
     if (v->kind == WICK_VALUE_NONE && p->optional) return WICK_OK;
     if (!at->present) return wick_fail(f->ctx, WICK_EINVAL, "%s is missing, expected a tensor", p->name);
     at->given = v->as.tensor;
+    WICK_TRY(check_memory(f, p->name, &at->given));
     WICK_TRY(check_device(f, p, &at->given));
     if (p->elem.kind == WICK_ELEM_VARIABLE) return check_variable(f, p, &at->given);
     if (p->elem.kind == WICK_ELEM_FIXED && at->given.dtype != (int32_t)p->elem.dtype)
@@ -311,6 +320,16 @@ static wick_status place_input(frame *f, int i)
     return stand_in_for(f, at, true);
 }
 
+/* Two results in one place: the first would be lost. */
+static wick_status check_other_outs(frame *f, const wick_param *p, const wick_tensor *t)
+{
+    for (int i = 0; i < f->n_outputs; i++)
+        if (f->out[i].present && !f->out[i].made && overlap(t, &f->out[i].given))
+            return wick_fail(f->ctx, WICK_EINVAL, "out for %s overlaps out for %s in memory", p->name,
+                             f->sig->outputs[i].name);
+    return WICK_OK;
+}
+
 /* A result that the caller wants in a tensor of theirs. If it shares memory with an input, the operator might read what
  * it has already overwritten: it then writes beside it and the result is copied. */
 static wick_status place_given(frame *f, const wick_param *p, place *at, int dim, const int64_t *size, wick_dtype dtype)
@@ -329,8 +348,12 @@ static wick_status place_given(frame *f, const wick_param *p, place *at, int dim
                       wick_dtype_name(dtype));
     } else if (f->first && (t->device_type != f->first->device_type || t->device_index != f->first->device_index)) {
         s = wick_fail(f->ctx, WICK_EINVAL, "out for %s is on another device than %s", p->name, f->first_name);
+    } else if (!f->first && t->device_type != WICK_CPU) {
+        s = wick_fail(f->ctx, WICK_EINVAL, "out for %s is on another device than cpu", p->name);
     } else {
-        s = check_written(f, "out", t, NULL);
+        s = check_memory(f, "out", t);
+        if (s == WICK_OK) s = check_written(f, "out", t, NULL);
+        if (s == WICK_OK) s = check_other_outs(f, p, t);
     }
     wick_text_free(&got);
     wick_text_free(&wanted);
@@ -352,7 +375,7 @@ static wick_status place_output(frame *f, int i)
     int64_t size[WICK_MAX_RANK];
     int dim;
 
-    at->present = at->stand_in = at->copy_back = false;
+    at->present = at->stand_in = at->copy_back = at->made = false;
     if (p->kind != WICK_KIND_TENSOR || r->unwanted) return WICK_OK;
     wick_dtype dtype = wick_elem_dtype(&p->elem, f->types);
     WICK_TRY(wick_signature_shape(f->ctx, f->sig, p, &f->binding, &dim, size));
@@ -363,7 +386,7 @@ static wick_status place_output(frame *f, int i)
     }
     WICK_TRY(f->host->empty(f->ctx, dtype, f->first ? f->first->device_type : WICK_CPU,
                             f->first ? f->first->device_index : 0, dim, size, &at->used));
-    at->present = true;
+    at->present = at->made = true;
     r->kind = WICK_VALUE_TENSOR;
     r->owned = true;
     r->as.tensor = at->used;
@@ -383,7 +406,7 @@ static wick_status place_scratch(frame *f, int i)
     WICK_TRY(wick_signature_shape(f->ctx, f->sig, p, &f->binding, &dim, size));
     if (f->first && f->first->device_type != WICK_CPU)
         return f->host->empty(f->ctx, dtype, f->first->device_type, f->first->device_index, dim, size, &f->scratch[i]);
-    uint64_t bytes = (uint64_t)wick_shape_numel(dim, size) * wick_dtype_size(dtype);
+    uint64_t bytes = wick_shape_bytes(dim, size, dtype);
     if (bytes < SIZE_MAX - SCRATCH_ALIGNMENT) f->scratch_block[i] = wick_malloc((size_t)bytes + SCRATCH_ALIGNMENT);
     if (!f->scratch_block[i])
         return wick_fail(f->ctx, WICK_ENOMEM, "out of memory for scratch %s (%llu bytes)", p->name,
@@ -505,7 +528,7 @@ static wick_status finish(frame *f, wick_status status)
         if (status == WICK_OK) status = s;
     }
     for (int i = 0; i < f->n_outputs; i++) {
-        if (f->sig->outputs[i].kind != WICK_KIND_TENSOR || f->results[i].owned) continue;
+        if (f->sig->outputs[i].kind != WICK_KIND_TENSOR || f->out[i].made) continue;
         wick_status s = finish_place(f, &f->out[i], true, ok);
         if (status == WICK_OK) status = s;
     }
@@ -515,7 +538,7 @@ static wick_status finish(frame *f, wick_status status)
     }
     if (status == WICK_OK) return status;
     for (int i = 0; i < f->n_outputs; i++)
-        if (f->results[i].owned) {
+        if (f->out[i].made) {
             f->host->release(&f->results[i].as.tensor);
             f->results[i] = (wick_value){0};
         }
@@ -544,6 +567,8 @@ wick_status wick_op_invoke(wick_ctx *ctx, const wick_op *op, const wick_host *ho
     f.host = host;
     f.args = args;
     f.results = results;
+    const char *broken = atomic_load_explicit(&def->broken, memory_order_acquire);
+    if (broken) return wick_fail(ctx, WICK_ECOMPILE, "%s", broken);
     wick_status status = read_inputs(&f);
     if (status == WICK_OK) {
         bool meta = f.first && f.first->device_type == WICK_META;

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #if defined(__x86_64__)
 enum { THIS_MACHINE = EM_X86_64 };
@@ -53,13 +54,66 @@ static wick_status check_file(wick_ctx *ctx, const char *path)
     return WICK_OK;
 }
 
+/* The system's loader takes a name that it knows for the library that it has: a module that was built again would never
+ * be read. So each further file at a path goes by a name of its own, with one more slash in front of the last part. A
+ * mapped file keeps its inode, so two files never look like one. */
+typedef struct opened_file {
+    struct opened_file *earlier;
+    dev_t device;
+    ino_t inode;
+    char path[];
+} opened_file;
+
+/* How many other files were opened at this path before this one; -1 when out of memory. */
+static int count_earlier(const char *path, const struct stat *file)
+{
+    static opened_file *latest;
+    size_t bytes = strlen(path) + 1;
+    bool known = false;
+    int n = 0;
+
+    wick_registry_lock();
+    for (const opened_file *o = latest; o; o = o->earlier) {
+        if (strcmp(o->path, path) != 0) continue;
+        bool same = o->device == file->st_dev && o->inode == file->st_ino;
+        n = same ? 0 : n + 1;
+        known = known || same;
+    }
+    opened_file *o = known ? NULL : wick_malloc(sizeof *o + bytes);
+    if (o) {
+        *o = (opened_file){.earlier = latest, .device = file->st_dev, .inode = file->st_ino};
+        memcpy(o->path, path, bytes);
+        latest = o;
+    }
+    wick_registry_unlock();
+    return known || o ? n : -1;
+}
+
+/* The name to open a module by: absolute, since a bare one would be looked for among the system's libraries. */
+static wick_status loader_name(wick_ctx *ctx, const char *path, wick_text *out)
+{
+    char *absolute = NULL;
+    struct stat file;
+
+    WICK_TRY(wick_path_absolute(ctx, path, &absolute));
+    int earlier = stat(absolute, &file) == 0 ? count_earlier(absolute, &file) : 0;
+    const char *last = strrchr(absolute, '/');
+    wick_text_addn(out, absolute, (size_t)(last - absolute));
+    for (int i = 0; i < earlier; i++)
+        wick_text_add(out, "/");
+    wick_text_add(out, last);
+    wick_free(absolute);
+    return out->failed || earlier < 0 ? wick_fail(ctx, WICK_ENOMEM, "out of memory") : WICK_OK;
+}
+
 wick_status wick_module_open(wick_ctx *ctx, const char *path, const wick_module_table **out)
 {
-    char *absolute = NULL; /* dlopen would look for a bare name among the system's libraries */
+    wick_text name = {0};
     WICK_TRY(check_file(ctx, path));
-    WICK_TRY(wick_path_absolute(ctx, path, &absolute));
-    void *library = dlopen(absolute, RTLD_NOW | RTLD_LOCAL);
-    wick_free(absolute);
+    wick_status s = loader_name(ctx, path, &name);
+    void *library = s == WICK_OK ? dlopen(name.data, RTLD_NOW | RTLD_LOCAL) : NULL;
+    wick_text_free(&name);
+    if (s != WICK_OK) return s;
     if (!library) return wick_fail(ctx, WICK_EIO, "%s: cannot be loaded: %s", path, dlerror());
     const wick_module_table *table = dlsym(library, WICK_MODULE_SYMBOL);
     if (!table || table->magic != WICK_MODULE_MAGIC) {
@@ -196,6 +250,19 @@ wick_status wick_module_define(wick_ctx *ctx, const wick_define *what, wick_modu
     }
     wick_free(defs);
     return status;
+}
+
+void wick_module_break(const char *origin, const char *message)
+{
+    const wick_op *op;
+    for (int64_t i = 0; (op = wick_registry_at(i)); i++) {
+        wick_op_def *def = wick_op_current(op);
+        if (!def || strcmp(def->origin, origin) != 0) continue;
+        wick_registry_lock(); /* for the arena */
+        const char *words = keep(&def->arena, message);
+        wick_registry_unlock();
+        atomic_store(&def->broken, words ? words : "the source does not build");
+    }
 }
 
 wick_status wick_module_load(wick_ctx *ctx, const char *path, wick_module **out)

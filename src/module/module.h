@@ -41,6 +41,7 @@ struct wick_op_def {
     _Atomic(wick_variant_node *) variants;
     wick_resolver resolve; /* NULL: what is in `variants` is all there is */
     void *resolve_arg;
+    _Atomic(const char *) broken; /* the source was edited and does not build: what it said; NULL: sound */
     wick_op_def *previous; /* what the operator meant before; kept for those still running it */
 };
 
@@ -72,6 +73,8 @@ typedef struct wick_define {
     void *resolve_arg;
 } wick_define;
 wick_status wick_module_define(wick_ctx *ctx, const wick_define *what, wick_module **out);
+/* The source that defined these operators no longer builds: calling them fails with these words from now on. */
+void wick_module_break(const char *origin, const char *message);
 
 /* ---- registry.c ---- */
 
@@ -89,6 +92,11 @@ wick_op_def *wick_op_current(const wick_op *op); /* NULL for a name without a de
 wick_status wick_op_def_push(wick_ctx *ctx, wick_op_def *def, const wick_variant *variant);
 /* The best variant of these types that this CPU can run, or NULL. */
 const wick_variant *wick_op_def_variant(const wick_op_def *def, const wick_dtype *types);
+
+/* ---- plain.c ---- */
+
+/* Bytes of a contiguous tensor; UINT64_MAX when they cannot be counted. */
+uint64_t wick_shape_bytes(int dim, const int64_t *size, wick_dtype dtype);
 
 /* ---- call.c ---- */
 

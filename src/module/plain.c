@@ -9,11 +9,18 @@
 
 enum { DATA_ALIGNMENT = 64 };
 
+uint64_t wick_shape_bytes(int dim, const int64_t *size, wick_dtype dtype)
+{
+    int64_t numel = wick_shape_numel(dim, size);
+    uint64_t each = wick_dtype_size((int)dtype);
+    return numel < 0 || (each && (uint64_t)numel > UINT64_MAX / each) ? UINT64_MAX : (uint64_t)numel * each;
+}
+
 static wick_status plain_empty(wick_ctx *ctx, wick_dtype dtype, int device_type, int device_index, int dim,
                                const int64_t *size, wick_tensor *out)
 {
     size_t header = (size_t)dim * 2 * sizeof(int64_t) + DATA_ALIGNMENT;
-    uint64_t bytes = (uint64_t)wick_shape_numel(dim, size) * wick_dtype_size(dtype);
+    uint64_t bytes = wick_shape_bytes(dim, size, dtype);
     char *block = bytes < SIZE_MAX / 2 ? wick_malloc(header + (size_t)bytes) : NULL;
 
     if (!block) return wick_fail(ctx, WICK_ENOMEM, "out of memory for %llu bytes", (unsigned long long)bytes);
@@ -145,6 +152,7 @@ wick_status wick_op_call(wick_ctx *ctx, wick_op *op, const wick_value *args, int
                          wick_value *results, int64_t n_results)
 {
     wick_value complete[WICK_MAX_PARAMS];
+    bool lent[WICK_MAX_PARAMS]; /* the result has strides of ours */
     wick_ctx_clear(ctx);
     wick_status s = check_call(ctx, wick_op_current(op)->sig, args, n_args, results, n_results);
     int64_t dims = s == WICK_OK ? count_dims(args, n_args) + count_dims(results, n_results) : 0;
@@ -160,11 +168,13 @@ wick_status wick_op_call(wick_ctx *ctx, wick_op *op, const wick_value *args, int
         complete[i] = args[i];
         room = with_strides(&complete[i], room);
     }
-    for (int64_t i = 0; i < n_results; i++)
+    for (int64_t i = 0; i < n_results; i++) {
+        lent[i] = results[i].kind == WICK_VALUE_TENSOR && !results[i].as.tensor.stride;
         room = with_strides(&results[i], room);
+    }
     s = wick_op_invoke(ctx, op, &plain_host, complete, results);
     for (int64_t i = 0; i < n_results; i++)
-        if (!results[i].owned && results[i].kind == WICK_VALUE_TENSOR) results[i].as.tensor.stride = NULL;
+        if (lent[i]) results[i].as.tensor.stride = NULL;
     wick_free(strides);
     return s;
 }

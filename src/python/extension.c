@@ -1,6 +1,9 @@
 /* extension.c -- the module `_wick` */
 #include "extension.h"
 
+#include "load.h"
+
+#include <stdio.h>
 #include <string.h>
 
 extension_state extension;
@@ -18,6 +21,8 @@ static PyObject *raise_build(const wick_ctx *ctx)
     PyErr_SetString(extension.build_error, wick_ctx_message(ctx));
     return NULL;
 }
+
+static const wick_build_watch watch;
 
 /* ---- torch ---- */
 
@@ -45,6 +50,7 @@ static PyObject *attach(PyObject *module, PyObject *args)
     extension.parameter_type = parameter;
     extension.helpers = helpers;
     wick_torch_set_gradient_hook(gradient_hook);
+    wick_load_set_watch(&watch);
     Py_RETURN_NONE;
 }
 
@@ -148,32 +154,96 @@ static bool read_flags(PyObject *flags, const char **out)
     return true;
 }
 
-PyDoc_STRVAR(load_source_doc, "load_source(path, text, include, flags)\n--\n\n"
-                              "Builds a source and loads it; (functions, warnings). text None: read the file at path.");
+/* What a build may tell goes to Python, which knows how to show it. */
+static void tell(const char *event, const char *file, const char *detail)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *done = PyObject_CallMethod(extension.helpers, "tell", "sss", event, file, detail);
+    if (!done) PyErr_Clear(); /* nobody is waiting for the answer */
+    Py_XDECREF(done);
+    PyGILState_Release(gil);
+}
+
+static void tell_started(void *arg, const char *file, const char *types)
+{
+    (void)arg;
+    tell("started", file, types);
+}
+
+static void tell_waiting(void *arg, const char *file, long pid)
+{
+    char number[32];
+    (void)arg;
+    snprintf(number, sizeof number, "%ld", pid);
+    tell("waiting", file, number);
+}
+
+static void tell_finished(void *arg, const char *file, bool ok)
+{
+    (void)arg;
+    tell("finished", file, ok ? "ok" : "failed");
+}
+
+static const wick_build_watch watch = {tell_started, tell_waiting, tell_finished, NULL};
+
+PyDoc_STRVAR(load_source_doc, "load_source(path, text, include, flags, cache, all_types)\n--\n\n"
+                              "Builds a source and loads it; (number, functions, warnings). text None: read the file at\n"
+                              "path. functions None: nothing has changed since the load that gave this number.");
 
 static PyObject *load_source(PyObject *module, PyObject *args)
 {
-    const char *flags[MAX_FLAGS], *text, *include;
+    const char *flags[MAX_FLAGS], *text, *include, *cache;
+    int all_types;
     PyObject *path = NULL, *flag_tuple, *functions, *result = NULL;
     wick_module *loaded = NULL;
     char *warnings = NULL;
+    bool unchanged = false;
     wick_ctx ctx;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O&zsO", PyUnicode_FSConverter, &path, &text, &include, &flag_tuple)) return NULL;
+    if (!PyArg_ParseTuple(args, "O&zsOzp", PyUnicode_FSConverter, &path, &text, &include, &flag_tuple, &cache,
+                          &all_types))
+        return NULL;
     if (!read_flags(flag_tuple, flags)) {
         Py_DECREF(path);
         return NULL;
     }
     wick_source source = {.path = PyBytes_AsString(path), .text = text};
-    wick_build_options options = {.include_dir = include, .flags = flags};
+    wick_build_options options = {
+        .include_dir = include, .flags = flags, .cache_dir = cache, .all_types = all_types != 0};
     wick_ctx_init(&ctx, NULL);
     PyThreadState *thread = PyEval_SaveThread();
-    wick_status s = wick_load_source(&ctx, &source, &options, &loaded, &warnings);
+    wick_status s = wick_load_source_again(&ctx, &source, &options, &loaded, &warnings, &unchanged);
     PyEval_RestoreThread(thread);
-    functions = s == WICK_OK ? publish(&ctx, loaded) : raise_build(&ctx);
-    if (functions) result = Py_BuildValue("(Ns)", functions, warnings ? warnings : "");
+    if (s == WICK_OK && unchanged) {
+        Py_INCREF(Py_None);
+        functions = Py_None;
+    } else {
+        functions = s == WICK_OK ? publish(&ctx, loaded) : raise_build(&ctx);
+    }
+    if (functions) result = Py_BuildValue("(nNs)", (Py_ssize_t)(intptr_t)loaded, functions, warnings ? warnings : "");
     wick_string_free(warnings);
     Py_DECREF(path);
+    wick_ctx_deinit(&ctx);
+    return result;
+}
+
+PyDoc_STRVAR(prototype_doc, "prototype(name, signature)\n--\n\nOf the C function that the signature asks for.");
+
+static PyObject *prototype(PyObject *module, PyObject *args)
+{
+    const char *name, *text;
+    wick_signature *sig = NULL;
+    wick_arena arena = {0};
+    wick_text out = {0};
+    wick_ctx ctx;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "ss", &name, &text)) return NULL;
+    wick_ctx_init(&ctx, NULL);
+    wick_status s = wick_signature_parse(&ctx, &arena, name, text, &sig);
+    if (s == WICK_OK) wick_signature_print_prototype(&out, sig, "cpu", true);
+    PyObject *result = s == WICK_OK ? PyUnicode_FromString(wick_text_str(&out)) : raise_build(&ctx);
+    wick_text_free(&out);
+    wick_arena_free(&arena);
     wick_ctx_deinit(&ctx);
     return result;
 }
@@ -228,6 +298,7 @@ static PyMethodDef methods[] = {{"attach", attach, METH_VARARGS, attach_doc},
                                 {"set_mode", set_mode, METH_O, set_mode_doc},
                                 {"load_module", load_module, METH_O, load_module_doc},
                                 {"load_source", load_source, METH_VARARGS, load_source_doc},
+                                {"prototype", prototype, METH_VARARGS, prototype_doc},
                                 {"find", find, METH_VARARGS, find_doc},
                                 {"suggest", suggest, METH_VARARGS, suggest_doc},
                                 {"operators", operators, METH_NOARGS, operators_doc},

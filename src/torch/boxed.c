@@ -169,16 +169,28 @@ static void release_arguments(const wick_signature *sig, const torch_ivalue *sta
         release_argument(&sig->inputs[i], stack[i]);
 }
 
-static void write_result(const wick_param *p, const wick_value *r, torch_ivalue *out)
+/* Boxes for the optional results, while it is still possible to fail: then no result is kept. */
+static wick_status make_boxes(wick_ctx *ctx, const wick_signature *sig, const wick_value *results, torch_ivalue **boxes)
+{
+    bool failed = false;
+    for (int i = 0; i < sig->n_outputs; i++) {
+        const wick_param *p = &sig->outputs[i];
+        bool boxed = p->kind == WICK_KIND_TENSOR && p->optional && results[i].kind == WICK_VALUE_TENSOR;
+        boxes[i] = boxed && !failed ? torch_box_new(of_pointer(results[i].as.tensor.handle)) : NULL;
+        failed = failed || (boxed && !boxes[i]);
+    }
+    for (int i = 0; i < sig->n_outputs && failed; i++) {
+        torch_box_free(boxes[i]);
+        if (results[i].kind == WICK_VALUE_TENSOR) shim.aoti_torch_delete_tensor_object(results[i].as.tensor.handle);
+    }
+    return failed ? wick_fail(ctx, WICK_ENOMEM, "out of memory") : WICK_OK;
+}
+
+static void write_result(const wick_param *p, const wick_value *r, torch_ivalue *box, torch_ivalue *out)
 {
     *out = 0;
     switch (p->kind) {
-    case WICK_KIND_TENSOR:
-        if (!p->optional)
-            *out = of_pointer(r->as.tensor.handle);
-        else if (r->kind == WICK_VALUE_TENSOR)
-            *out = of_pointer(torch_box_new(of_pointer(r->as.tensor.handle)));
-        return;
+    case WICK_KIND_TENSOR: *out = of_pointer(p->optional ? (void *)box : r->as.tensor.handle); return;
     case WICK_KIND_FLOAT: memcpy(out, &r->as.f, sizeof r->as.f); return;
     case WICK_KIND_BOOL: *out = r->as.b; return;
     default: *out = (torch_ivalue)r->as.i; return;
@@ -202,6 +214,7 @@ static bool run(wick_registration *r, torch_ivalue *stack)
 {
     const wick_signature *sig = wick_registration_signature(r);
     wick_value args[WICK_MAX_PARAMS], results[WICK_MAX_PARAMS];
+    torch_ivalue *boxes[WICK_MAX_PARAMS];
     wick_arena arena = {0};
     wick_status s = WICK_OK;
     wick_ctx ctx;
@@ -213,10 +226,14 @@ static bool run(wick_registration *r, torch_ivalue *stack)
         s = read_argument(&ctx, &arena, &sig->inputs[i], stack[i], &args[i]);
     if (s != WICK_OK && op) wick_ctx_prefix(&ctx, "%s: ", op->name);
     read_wanted(sig, stack, results);
-    if (s == WICK_OK) s = wick_op_invoke(&ctx, op, &wick_torch_host, args, results);
+    if (s == WICK_OK) {
+        s = wick_op_invoke(&ctx, op, &wick_torch_host, args, results);
+        if (s == WICK_OK && (s = make_boxes(&ctx, sig, results, boxes)) != WICK_OK)
+            wick_ctx_prefix(&ctx, "%s: ", op->name);
+    }
     release_arguments(sig, stack);
     for (int i = 0; i < sig->n_outputs && s == WICK_OK; i++)
-        write_result(&sig->outputs[i], &results[i], &stack[i]);
+        write_result(&sig->outputs[i], &results[i], boxes[i], &stack[i]);
     if (s != WICK_OK) wick_boxed_fail(wick_ctx_message(&ctx));
     wick_arena_free(&arena);
     wick_ctx_deinit(&ctx);

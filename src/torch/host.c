@@ -68,6 +68,7 @@ void wick_torch_read_plain(torch_handle handle, wick_tensor *out)
     int32_t dtype = -1, device = -1;
 
     out->handle = handle;
+    out->data = NULL; /* and stays so where torch refuses: the storage was freed */
     shim.aoti_torch_get_data_ptr(handle, &out->data);
     shim.aoti_torch_get_dim(handle, &dim);
     shim.aoti_torch_get_sizes(handle, &size);

@@ -75,17 +75,14 @@ static torch_error define(torch_library_handle library, const char *schema)
 }
 
 /* Two operators, three kernels: see bridge.h. Each through a library object of its own, whose deletion undoes it. */
-static torch_error enter(wick_registration *r)
+static torch_error enter(wick_registration *r, const char *raw_schema)
 {
     const char *any = "CompositeExplicitAutograd", *raw = strstr(r->twin, "::") + 2;
     torch_kernel backend = wick_trampoline_backend(r->slot), gate = wick_trampoline_gate(r->slot);
     torch_library_handle *l = r->library;
-    wick_text raw_schema = {0};
 
-    wick_text_printf(&raw_schema, "%s%s", raw, r->schema + strlen(r->op->name));
-    torch_error e = raw_schema.failed;
-    e = e || shim.aoti_torch_library_init_fragment("wick_raw", "wick", 0, &l[0]);
-    e = e || define(l[0], wick_text_str(&raw_schema));
+    torch_error e = shim.aoti_torch_library_init_fragment("wick_raw", "wick", 0, &l[0]);
+    e = e || define(l[0], raw_schema);
     e = e || shim.aoti_torch_library_init_impl("wick_raw", any, "wick", 0, &l[1]);
     e = e || shim.torch_library_impl(l[1], raw, backend, 0);
     e = e || shim.aoti_torch_library_init_fragment(r->op->ns, "wick", 0, &l[2]);
@@ -96,7 +93,6 @@ static torch_error enter(wick_registration *r)
         e = shim.aoti_torch_library_init_impl(r->op->ns, "Autograd", "wick", 0, &l[4]);
         e = e || shim.torch_library_impl(l[4], r->op->name, gate, 0);
     }
-    wick_text_free(&raw_schema);
     return e;
 }
 
@@ -140,6 +136,7 @@ static wick_registration *registration_new(wick_op *op, const char *schema)
 
 static wick_status enter_anew(wick_ctx *ctx, wick_op *op, const char *schema)
 {
+    wick_text raw_schema = {0};
     int slot = free_slot();
     if (slot < 0)
         return wick_fail(ctx, WICK_ENOTSUP, "%s::%s: %d operators are loaded, and there is room for no more", op->ns,
@@ -148,15 +145,17 @@ static wick_status enter_anew(wick_ctx *ctx, wick_op *op, const char *schema)
     if (!r) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
     r->slot = slot;
     slots[slot] = r;
-    if (enter(r) == 0) {
-        op->bridge = r;
-        return WICK_OK;
-    }
-    wick_status s = wick_fail(ctx, WICK_ETORCH, "torch refuses operator %s::%s with schema %s: %s", op->ns, op->name, schema,
+    wick_text_printf(&raw_schema, "%s%s", strstr(r->twin, "::") + 2, schema + strlen(op->name));
+    wick_status s = raw_schema.failed ? wick_fail(ctx, WICK_ENOMEM, "out of memory") : WICK_OK;
+    if (s == WICK_OK && enter(r, wick_text_str(&raw_schema)) != 0) s = wick_fail(ctx, WICK_ETORCH, "torch refuses operator %s::%s with schema %s: %s", op->ns, op->name, schema,
                               shim.torch_exception_get_what_without_backtrace
                                   ? shim.torch_exception_get_what_without_backtrace()
                                   : "is the name taken by another library?");
-    leave(r);
+    wick_text_free(&raw_schema);
+    if (s == WICK_OK)
+        op->bridge = r;
+    else
+        leave(r);
     return s;
 }
 

@@ -1,6 +1,7 @@
 /* support.c -- operators whose code is in the test itself */
 #include "support.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -260,23 +260,6 @@ Test(call, a_is_what_t_is_summed_in)
     }
 }
 
-Test(call, a_type_that_only_an_absent_optional_or_a_sum_names_is_settled)
-{
-    static const test_variant variants[] = {{{WICK_F32}, in_f32}, {{WICK_F64}, in_f64}, {{WICK_I8}, in_i8}};
-    wick_op *op = define_variants("late", "x?: T[N], a?: A[N] -> y: i32[] where T: f32 f64 i8", variants, 3);
-    double data[2] = {0};
-    static const struct {
-        wick_dtype a;
-        int ran;
-    } cases[] = {{WICK_NONE, 32}, {WICK_F32, 32}, {WICK_F64, 64}, {WICK_I64, 8}};
-    for (int c = 0; c < WICK_COUNT(cases); c++) {
-        wick_value args[] = {NO_VALUE, cases[c].a ? TENSOR(data, cases[c].a, 2) : NO_VALUE}, results[1] = {0};
-        cr_assert_call(op, args, results);
-        cr_assert_eq(n_calls, cases[c].ran, "case %d", c);
-        wick_value_free(&results[0]);
-    }
-}
-
 Test(call, without_tensors_the_call_runs_on_the_cpu)
 {
     wick_op *op = define_op("fill", "k: int, v: float -> y: f32[k]", record_slots);

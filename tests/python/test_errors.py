@@ -178,6 +178,14 @@ def test_rarer_layouts(affine: Made, door: str) -> None:
         affine.by(door)(torch.quantize_per_tensor(X, 0.1, 0, torch.quint8), BIAS)
 
 
+def test_a_tensor_whose_memory_was_given_back(make: Maker, door: str) -> None:
+    op = make(ADD)
+    x = torch.ones(1000)
+    x.untyped_storage().resize_(0)
+    with pytest.raises(RuntimeError, match=f"^{op.name}: x has no memory"):
+        op.by(door)(x)
+
+
 # ---- number and kind: TypeError from wick's doors ----
 
 WRONG_CALLS = {

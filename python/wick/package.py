@@ -1,0 +1,97 @@
+"""For packages made with Wick (`wick new --package`): their operators as functions.
+
+    # my_package/__init__.py
+    from wick.package import load_operators
+    __all__ = load_operators(globals())
+
+Installed, a package has its modules in the folder `operators` beside __init__.py, one per operator file. An editable
+install has a list of its sources there instead: they are built at import as far as they, or headers that they include,
+changed. Either is written by wick_add_operators (CMake).
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+from collections.abc import Iterable, MutableMapping
+from typing import Any
+
+from ._load import Loaded, load
+
+__all__ = ["load_operators"]
+
+_FOLDER = "operators"
+_LIST = "operators.json"
+
+
+def load_operators(package: MutableMapping[str, Any]) -> list[str]:
+    """Loads the operators of a package, puts them into it and returns their names, for __all__.
+
+    package   globals() of the package's __init__.py
+
+    Raises ImportError for a package that was not built, and wick.BuildError for an editable one that does not build.
+    """
+    name = package["__name__"]
+    folders = _folders(package)
+    # Sources first: an editable install may lie over what an earlier one left.
+    loaded = _load_sources(folders)
+    if loaded is None:
+        loaded = [load(path) for path in _modules(folders)]
+    if not loaded:
+        raise ImportError(
+            f"{name} has no operators in {' or '.join(folders)}: it was not built. "
+            "Install it with `pip install .`, or `pip install -e .` to work on it",
+            name=name,
+        )
+    found = {n: getattr(one, n) for one in loaded for n in one.names}
+    package.update(found)
+    return sorted(found)
+
+
+def _folders(package: MutableMapping[str, Any]) -> list[str]:
+    """Where the package's files are. An editable one has several places: the source tree, and what was installed."""
+    paths = list(package.get("__path__") or [os.path.dirname(os.path.abspath(package["__file__"]))])
+    return [os.path.join(os.path.abspath(p), _FOLDER) for p in paths]
+
+
+def _modules(folders: Iterable[str]) -> list[str]:
+    return [m for folder in folders for m in sorted(glob.glob(os.path.join(glob.escape(folder), "*.so")))]
+
+
+def _load_sources(folders: Iterable[str]) -> list[Loaded] | None:
+    """The operators of an editable install; None where it is not one."""
+    for folder in folders:
+        path = os.path.join(folder, _LIST)
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                about = json.load(file)
+            return [_load_source(s, about) for s in _sources(path, about["sources"])]
+    return None
+
+
+def _load_source(path: str, about: dict[str, Any]) -> Loaded:
+    loaded = load(path, flags=about["flags"])
+    for name in loaded.names:
+        namespace = getattr(loaded, name).__self__.namespace
+        if namespace == "local" and about["namespace"]:
+            wanted = about["namespace"][0]
+            raise ImportError(
+                f"{path}: {name} is in no namespace; an editable install needs it in the file: "
+                f"WICK_NAMESPACE({wanted});"
+            )
+    return loaded
+
+
+def _sources(path: str, patterns: Iterable[str]) -> list[str]:
+    found = []
+    for pattern in patterns:
+        matches = sorted(glob.glob(pattern)) if "*" in pattern else [pattern]
+        missing = [m for m in matches or [pattern] if not os.path.exists(m)]
+        if missing:
+            raise ImportError(
+                f"{missing[0]} is not there, but {path} names it: the source tree has moved or changed. "
+                "Install it again: pip install -e ."
+            )
+        found += [m for m in matches if m not in found]
+    return found
