@@ -261,10 +261,13 @@ def save(name: str, rows: list[Row]) -> None:
     """bench/results/NAME.jsonl: the rows of this run, each with where it was measured."""
     path = os.path.join(HERE, "results", f"{name}.jsonl")
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    about = facts()
+    about, figure = facts(), ""
     with open(path, "w") as f:
         for row in rows:
-            f.write(json.dumps({"bench": name, **asdict(row), **about}) + "\n")
+            if not row.what.startswith(" "):
+                figure = row.what or figure  # in the table a figure's further rows leave it out
+            what = figure + (f", {row.what.strip()}" if row.what.startswith(" ") else "")
+            f.write(json.dumps({"bench": name, **asdict(row), "what": what, **about}) + "\n")
     print(f"saved {os.path.relpath(path)}")
 
 

@@ -20,8 +20,8 @@ typedef struct plan {
     wick_unit *units; /* those that are built, then those that are only checked */
     int64_t n_built, n_checked;
     wick_job *jobs; /* one per unit, and one for the link */
-    wick_text *warnings;
-    wick_text *depends; /* NULL: nobody asks which files were read */
+    wick_text *warnings; /* the report's; NULL: nobody asks */
+    wick_build_report *report; /* NULL likewise */
 } plan;
 
 static wick_status out_of_memory(wick_ctx *ctx)
@@ -38,6 +38,13 @@ static const char *path_of(plan *p, int64_t unit, const char *ending)
     kept = path.failed ? NULL : wick_arena_strndup(&p->arena, path.data, path.size);
     wick_text_free(&path);
     return kept;
+}
+
+void wick_build_report_free(wick_build_report *report)
+{
+    wick_text_free(&report->warnings);
+    wick_text_free(&report->depends);
+    wick_text_free(&report->log);
 }
 
 /* ---- commands ---- */
@@ -76,7 +83,7 @@ static wick_status make_job(plan *p, int64_t i)
     if (checked) {
         wick_toolchain_add(WICK_FLAG_CHECK, &job->argv);
     } else {
-        if (p->depends) {
+        if (p->report) {
             wick_toolchain_add(WICK_FLAG_DEPENDS, &job->argv);
             wick_args_add(&job->argv, path_of(p, i, ".d"));
         }
@@ -112,12 +119,23 @@ static wick_status make_link(plan *p, wick_job *job)
 
 /* ---- the build ---- */
 
+/* The command and everything it said. */
+static void keep_log(plan *p, const wick_job *job)
+{
+    if (!p->report) return;
+    for (int64_t i = 0; i < job->argv.count; i++) {
+        wick_text_printf(&p->report->log, "%s%s", i ? " " : "", job->argv.items[i]);
+    }
+    wick_text_printf(&p->report->log, "\n%s", wick_text_str(&job->result.output));
+}
+
 static wick_status run_link(plan *p, wick_job *job)
 {
     int64_t failed;
     WICK_TRY(make_link(p, job));
     WICK_TRY(wick_jobs_run(p->ctx, job, 1, p->options, &failed));
     if (failed < 0) return WICK_OK;
+    keep_log(p, job);
     return wick_diagnose_failure(p->ctx, p->units, p->n_built, -1, &job->result, p->folder);
 }
 
@@ -131,6 +149,7 @@ static wick_status run_jobs(plan *p)
     }
     WICK_TRY(wick_jobs_run(p->ctx, p->jobs, n, p->options, &failed));
     if (failed >= 0) {
+        keep_log(p, &p->jobs[failed]);
         return wick_diagnose_failure(p->ctx, p->units, n, failed, &p->jobs[failed].result,
                                      p->folder);
     }
@@ -148,10 +167,10 @@ static wick_status read_depends(plan *p)
         char *rules = NULL;
         if (!path) return out_of_memory(p->ctx);
         WICK_TRY(wick_file_read(p->ctx, path, &rules, NULL));
-        bool described = wick_depends_describe(p->depends, rules, p->folder);
+        bool described = wick_depends_describe(&p->report->depends, rules, p->folder);
         wick_free(rules);
         if (!described) {
-            wick_text_free(p->depends);
+            wick_text_free(&p->report->depends);
             return WICK_OK;
         }
     }
@@ -182,7 +201,7 @@ static wick_status run_plan(plan *p, const char *output)
     }
     status = wick_dir_temporary(p->ctx, "wick", &p->folder);
     if (!status) status = run_jobs(p);
-    if (!status && output && p->depends) status = read_depends(p);
+    if (!status && output && p->report) status = read_depends(p);
     if (!status && output) status = publish(p, output);
     if (keep && p->folder && p->warnings) {
         wick_text_printf(p->warnings, "the generated files are in %s\n", p->folder);
@@ -239,9 +258,12 @@ static void add_checked(plan *p, const wick_scan *scan, int64_t skip)
 
 wick_status wick_build_types(wick_ctx *ctx, const wick_scan *scan, const wick_dtype *types,
                              const wick_build_options *options, const char *output,
-                             wick_text *warnings, wick_text *depends)
+                             wick_build_report *report)
 {
-    plan p = {.ctx = ctx, .options = options, .warnings = warnings, .depends = depends};
+    plan p = {.ctx = ctx,
+              .options = options,
+              .warnings = report ? &report->warnings : NULL,
+              .report = report};
     wick_status status = make_room(&p, n_levels(options));
     if (!status) status = add_built(&p, scan, types);
     if (!status) return run_plan(&p, output);
@@ -262,9 +284,12 @@ wick_status wick_build_check(wick_ctx *ctx, const wick_scan *scan, int64_t skip,
 
 wick_status wick_build_first(wick_ctx *ctx, const wick_scan *scan, int64_t index,
                              const wick_build_options *options, const char *output,
-                             wick_text *warnings, wick_text *depends)
+                             wick_build_report *report)
 {
-    plan p = {.ctx = ctx, .options = options, .warnings = warnings, .depends = depends};
+    plan p = {.ctx = ctx,
+              .options = options,
+              .warnings = report ? &report->warnings : NULL,
+              .report = report};
     wick_dtype types[WICK_MAX_VARIABLES];
     wick_status status = make_room(&p, wick_scan_combinations(scan) + n_levels(options));
     wick_scan_combination(scan, index, types);
@@ -320,15 +345,14 @@ wick_status wick_build_module(wick_ctx *ctx, const wick_source *sources, int64_t
                               const wick_build_options *options, const char *output,
                               char **warnings)
 {
-    wick_text words = {0}, rules = {0};
+    wick_build_report report = {0};
     const char *depfile = options ? options->depfile : NULL;
-    plan p = {.ctx = ctx, .options = options, .warnings = &words};
+    plan p = {.ctx = ctx, .options = options, .warnings = &report.warnings, .report = &report};
     wick_scan *scans = NULL;
     wick_status status;
     int64_t n = 0;
     if (warnings) *warnings = NULL;
     if (n_sources < 1) return wick_fail(ctx, WICK_EINVAL, "there is no source to build");
-    if (depfile) p.depends = &rules;
     scans = wick_calloc((size_t)n_sources, sizeof *scans);
     status = scans ? WICK_OK : out_of_memory(ctx);
     while (!status && n < n_sources) {
@@ -342,17 +366,17 @@ wick_status wick_build_module(wick_ctx *ctx, const wick_source *sources, int64_t
         wick_arena_free(&p.arena);
     }
     if (!status && depfile) {
-        status = wick_depfile_write(ctx, depfile, output, sources, n_sources, wick_text_str(&rules));
+        status = wick_depfile_write(ctx, depfile, output, sources, n_sources,
+                                    wick_text_str(&report.depends));
     }
-    wick_text_free(&rules);
+    if (warnings && report.warnings.size > 0 && !report.warnings.failed) {
+        *warnings = report.warnings.data;
+        report.warnings = (wick_text){0};
+    }
+    wick_build_report_free(&report);
     for (int64_t i = 0; i < n; i++) {
         wick_scan_free(&scans[i]);
     }
     wick_free(scans);
-    if (warnings && words.size > 0 && !words.failed) {
-        *warnings = words.data;
-        return status;
-    }
-    wick_text_free(&words);
     return status;
 }

@@ -222,13 +222,24 @@ typedef enum wick_description {
 wick_status wick_build_describe(wick_ctx *ctx, const char *name, const char *signature, int what,
                                 char **out);
 
+/* What else a failed compiler's output tells: behind the message, what can be done about it. */
+void wick_remedy_add(wick_ctx *ctx, const wick_process *result);
+
 /* ---- build.c ---- */
 
-/* One choice of element types into a module at `output`. `depends` (may be NULL) gets a line for every
- * file that the compiler read (depends.c), or stays empty when one of them cannot be described. */
+/* What a build has to tell besides its outcome. Free with wick_build_report_free. */
+typedef struct wick_build_report {
+    wick_text warnings;
+    wick_text depends; /* a line per file that the compiler read (depends.c); empty when one cannot be described */
+    wick_text log;     /* everything that a failed compiler said */
+} wick_build_report;
+
+void wick_build_report_free(wick_build_report *report);
+
+/* One choice of element types into a module at `output`. `report` may be NULL. */
 wick_status wick_build_types(wick_ctx *ctx, const wick_scan *scan, const wick_dtype *types,
                              const wick_build_options *options, const char *output,
-                             wick_text *warnings, wick_text *depends);
+                             wick_build_report *report);
 /* Lets the compiler read all choices but number `skip` (-1: all), without making code. */
 wick_status wick_build_check(wick_ctx *ctx, const wick_scan *scan, int64_t skip,
                              const wick_build_options *options, wick_text *warnings);
@@ -236,7 +247,7 @@ wick_status wick_build_check(wick_ctx *ctx, const wick_scan *scan, int64_t skip,
  * used even though another type has an error: there is none on WICK_OK. */
 wick_status wick_build_first(wick_ctx *ctx, const wick_scan *scan, int64_t index,
                              const wick_build_options *options, const char *output,
-                             wick_text *warnings, wick_text *depends);
+                             wick_build_report *report);
 
 /* ---- identity.c: what a build depends on besides its text ---- */
 
@@ -259,9 +270,10 @@ bool wick_depends_hold_for(const char *lines, const char *installed);
 
 /* ---- depfile.c ---- */
 
-/* Writes the rule `output: sources and everything that the compiler's rules name` for make and ninja. */
+/* Writes a rule for make and ninja: `output` is made from the sources and from what `depends` (the
+ * lines of depends.c) names. */
 wick_status wick_depfile_write(wick_ctx *ctx, const char *path, const char *output,
-                               const wick_source *sources, int64_t n_sources, const char *rules);
+                               const wick_source *sources, int64_t n_sources, const char *depends);
 
 /* ---- cached.c ---- */
 

@@ -163,31 +163,45 @@ static void keep(const request *r, wick_built *built, wick_text *warnings)
     wick_cache_sweep(&r->cache);
 }
 
-static wick_status run_compiler(const request *r, wick_built *out, wick_text *warnings)
+/* The whole of what the compiler said, for those who want more than its first error. */
+static void keep_log(const request *r, const wick_build_report *report)
 {
-    wick_text path = {0}, depends = {0};
+    char *path = report->log.size ? wick_cache_path(&r->cache, r->key, ".log") : NULL;
+    wick_ctx own;
+    wick_ctx_init(&own, NULL); /* the failure's words stay */
+    if (path && wick_file_write(&own, path, report->log.data, report->log.size) == WICK_OK)
+        wick_ctx_suffix(r->ctx, "\nall of the compiler's output: %s", path);
+    wick_ctx_deinit(&own);
+    wick_free(path);
+}
+
+static wick_status run_compiler(const request *r, wick_built *out, wick_build_report *report)
+{
+    wick_text path = {0};
     wick_status s = wick_dir_temporary(r->ctx, "wick", &out->folder);
     if (s != WICK_OK) return s;
     wick_text_printf(&path, "%s/operators.so", out->folder);
     out->path = path.failed ? NULL : wick_strdup(path.data);
-    if (!out->path)
-        s = out_of_memory(r->ctx);
-    else if (r->index >= 0)
-        s = wick_build_first(r->ctx, r->scan, r->index, r->options, out->path, warnings, &depends);
-    else
-        s = wick_build_types(r->ctx, r->scan, r->types, r->options, out->path, warnings, &depends);
-    if (s == WICK_OK && depends.size) out->depends = wick_strdup(wick_text_str(&depends));
     wick_text_free(&path);
-    wick_text_free(&depends);
+    if (!out->path) return out_of_memory(r->ctx);
+    s = r->index >= 0 ? wick_build_first(r->ctx, r->scan, r->index, r->options, out->path, report)
+                      : wick_build_types(r->ctx, r->scan, r->types, r->options, out->path, report);
+    if (s == WICK_OK && report->depends.size) out->depends = wick_strdup(wick_text_str(&report->depends));
     return s;
 }
 
 static wick_status build(const request *r, wick_built *out, wick_text *warnings)
 {
     const wick_build_watch *w = r->watch;
+    wick_build_report report = {0};
     if (w && w->started) w->started(w->arg, r->scan->file, wick_text_str(&r->type_names));
-    wick_status s = run_compiler(r, out, warnings);
-    if (s == WICK_OK) keep(r, out, warnings);
+    wick_status s = run_compiler(r, out, &report);
+    if (s == WICK_OK)
+        keep(r, out, warnings);
+    else
+        keep_log(r, &report);
+    wick_text_add(warnings, wick_text_str(&report.warnings));
+    wick_build_report_free(&report);
     if (w && w->finished) w->finished(w->arg, r->scan->file, s == WICK_OK);
     return s;
 }

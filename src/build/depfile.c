@@ -1,26 +1,12 @@
 /* depfile.c -- what a module was made from, as one rule of a Makefile
  *
- *   compiler, per unit    unit0.o: unit0.c op.h a.h        unit1.o: unit1.c op.h b.h
- *   written               module.so: op.c op.h a.h b.h
+ *   module.so: op.c /usr/include/math.h include/acme/gates.h
  *
- * Ninja and make read it: a module is built again when one of these files changed, and only then. The
- * units lie in a folder that is gone by now, so they are left out; the author's files, whose text they
- * carry, are put in their place.
+ * Ninja and make read it: a module is built again when one of these files changed, and only then.
  */
 #include "builder.h"
 
 #include <string.h>
-
-/* The length of the name at `at`, as the compiler spelled it: a blank with a backslash in front belongs to it. */
-static size_t name_length(const char *at)
-{
-    size_t n = 0;
-    while (at[n] && !strchr(" \t\r\n", at[n])) {
-        if (at[n] == '\\' && at[n + 1] == '\n') break;
-        n += at[n] == '\\' && at[n + 1] ? 2 : 1;
-    }
-    return n;
-}
 
 /* `list` is "\n" and then names, each with a "\n" behind it. */
 static void add_once(wick_text *list, const char *name, size_t n)
@@ -38,23 +24,6 @@ static void add_once(wick_text *list, const char *name, size_t n)
     wick_text_free(&line);
 }
 
-/* All names of the rules but, of each, the first two: the target and the unit. */
-static void collect(wick_text *list, const char *rules)
-{
-    int place = 0;
-    while (*rules) {
-        size_t n = name_length(rules);
-        if (n > 0) {
-            if (place++ >= 2) add_once(list, rules, n);
-            rules += n;
-        } else if (*rules == '\\') {
-            rules += 2; /* the rule goes on in the next line */
-        } else if (*rules++ == '\n') {
-            place = 0;
-        }
-    }
-}
-
 /* As a Makefile spells it. */
 static void add_spelled(wick_text *out, const char *path)
 {
@@ -65,29 +34,56 @@ static void add_spelled(wick_text *out, const char *path)
     }
 }
 
-static wick_status add_sources(wick_ctx *ctx, wick_text *list, const wick_source *sources, int64_t n)
+static void add_path(wick_text *list, const char *path)
+{
+    wick_text name = {0};
+    add_spelled(&name, path);
+    add_once(list, wick_text_str(&name), name.size);
+    list->failed = list->failed || name.failed;
+    wick_text_free(&name);
+}
+
+static wick_status add_sources(wick_ctx *ctx, wick_text *list, const wick_source *sources,
+                               int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
-        wick_text name = {0};
         char *path = NULL;
         if (sources[i].text) continue;
         WICK_TRY(wick_path_absolute(ctx, sources[i].path, &path));
-        add_spelled(&name, path);
-        add_once(list, wick_text_str(&name), name.size);
-        list->failed = list->failed || name.failed;
-        wick_text_free(&name);
+        add_path(list, path);
         wick_free(path);
     }
     return WICK_OK;
 }
 
+/* Lines as depends.c writes them; the path is what is left behind the words that describe it. */
+static void add_described(wick_text *list, const char *lines)
+{
+    while (*lines) {
+        size_t n = strcspn(lines, "\n");
+        int words = strncmp(lines, "sys ", 4) == 0 ? 3 : 2;
+        wick_text line = {0};
+        const char *path;
+        wick_text_addn(&line, lines, n);
+        path = wick_text_str(&line);
+        for (int i = 0; path && i < words; i++) {
+            path = strchr(path, ' ');
+            if (path) path++;
+        }
+        if (path) add_path(list, path);
+        list->failed = list->failed || line.failed;
+        wick_text_free(&line);
+        lines += n + (lines[n] == '\n');
+    }
+}
+
 wick_status wick_depfile_write(wick_ctx *ctx, const char *path, const char *output,
-                               const wick_source *sources, int64_t n_sources, const char *rules)
+                               const wick_source *sources, int64_t n_sources, const char *depends)
 {
     wick_text list = {0}, out = {0};
     wick_status status = add_sources(ctx, &list, sources, n_sources);
     if (!status) {
-        collect(&list, rules);
+        add_described(&list, depends);
         add_spelled(&out, output);
         wick_text_add(&out, ":");
         for (const char *at = wick_text_str(&list) + (list.size > 0); *at;) {

@@ -303,9 +303,14 @@ wick_status wick_diagnose_failure(wick_ctx *ctx, const wick_unit *units, int64_t
     const char *output = wick_text_str(&result->output);
     diagnostic d;
     wick_status status;
-    if (first_error(output, scan->file, &d)) return fail_compile(ctx, scan, &d, folder);
-    status = fail_link(ctx, units, n_units, output);
-    return status ? status : fail_whole(ctx, scan, result);
+    if (first_error(output, scan->file, &d)) {
+        status = fail_compile(ctx, scan, &d, folder);
+    } else {
+        status = fail_link(ctx, units, n_units, output);
+        if (!status) status = fail_whole(ctx, scan, result);
+    }
+    wick_remedy_add(ctx, result);
+    return status;
 }
 
 void wick_diagnose_warnings(wick_text *out, const wick_process *result, const char *folder)

@@ -28,6 +28,8 @@ void wick_ctx_clear(wick_ctx *ctx);
 WICK_PRINTF(3, 4) wick_status wick_fail(wick_ctx *ctx, wick_status status, const char *format, ...);
 /* Puts words in front of the recorded message, as in "relu: " + "x is i32, ...". Keeps it if out of memory. */
 WICK_PRINTF(2, 3) void wick_ctx_prefix(wick_ctx *ctx, const char *format, ...);
+/* Puts words behind it. */
+WICK_PRINTF(2, 3) void wick_ctx_suffix(wick_ctx *ctx, const char *format, ...);
 const char *wick_ctx_message(const wick_ctx *ctx);
 /* The services of a program without torch: messages, and threads of our own. */
 extern const wick_services wick_plain_services;

@@ -72,6 +72,17 @@ wick_status wick_fail(wick_ctx *ctx, wick_status status, const char *format, ...
     return status;
 }
 
+/* Takes over the text, unless it is incomplete: then the message stays as it was. */
+static void replace_message(wick_ctx *ctx, wick_text *text)
+{
+    if (text->failed) {
+        wick_text_free(text);
+        return;
+    }
+    wick_free(ctx->message);
+    ctx->message = text->data;
+}
+
 void wick_ctx_prefix(wick_ctx *ctx, const char *format, ...)
 {
     if (!ctx->failed) return;
@@ -81,10 +92,17 @@ void wick_ctx_prefix(wick_ctx *ctx, const char *format, ...)
     wick_text_vprintf(&text, format, args);
     va_end(args);
     wick_text_add(&text, wick_ctx_message(ctx));
-    if (text.failed) {
-        wick_text_free(&text);
-        return;
-    }
-    wick_free(ctx->message);
-    ctx->message = text.data;
+    replace_message(ctx, &text);
+}
+
+void wick_ctx_suffix(wick_ctx *ctx, const char *format, ...)
+{
+    if (!ctx->failed) return;
+    wick_text text = {0};
+    va_list args;
+    wick_text_add(&text, wick_ctx_message(ctx));
+    va_start(args, format);
+    wick_text_vprintf(&text, format, args);
+    va_end(args);
+    replace_message(ctx, &text);
 }

@@ -97,8 +97,8 @@ void wick_registry_suggest(wick_text *out, const char *ns, const char *name)
     for (int d = 0; d <= near && shown < MOST; d++)
         for (int64_t i = 0; i < n_ops && shown < MOST; i++) {
             if (strcmp(ops[i]->ns, ns) != 0 || !wick_op_current(ops[i])) continue;
-            bool begins = d == 0 && *name && !strncmp(ops[i]->name, name, strlen(name));
-            if (!begins && (distance(ops[i]->name, name) != d || d == 0)) continue;
+            bool begins = *name && !strncmp(ops[i]->name, name, strlen(name));
+            if (d == 0 ? !begins : begins || distance(ops[i]->name, name) != d) continue;
             wick_text_printf(out, "%s%s", shown++ ? ", " : "", ops[i]->name);
         }
     wick_registry_unlock();

@@ -108,6 +108,7 @@ static PyObject *publish(wick_ctx *ctx, const wick_module *module)
             Py_DECREF(list);
             return raise_build(ctx);
         }
+        extension.changes += changed;
         if (changed && !ask_helpers("forget", op)) Py_CLEAR(list);
         if (list && !wick_torch_internals_usable() && !ask_helpers("gate", op)) Py_CLEAR(list);
         PyObject *function = list ? operator_function(op) : NULL;

@@ -32,6 +32,7 @@ typedef struct extension_state {
     PyObject *helpers; /* module wick._calls: what is rare enough to be written in Python */
     PyObject *build_error;
     direct_mode mode;
+    unsigned long changes; /* how often an operator got another schema: overloads from before are not to be called */
 } extension_state;
 extern extension_state extension;
 
@@ -42,6 +43,7 @@ typedef struct operator_object {
     PyObject_HEAD
     wick_op *op;
     PyObject *overload; /* torch.ops.<ns>.<name>.default, looked up at the first call that needs it; may be NULL */
+    unsigned long overload_changes; /* extension.changes when it was */
     PyMethodDef method;
     char *doc;
 } operator_object;
@@ -51,8 +53,6 @@ int operator_init_type(void);
 PyObject *operator_function(wick_op *op);
 /* The overload, borrowed; NULL with an exception set. */
 PyObject *operator_overload(operator_object *self);
-/* Forgets the overload: the operator has another schema now. */
-void operator_forget(operator_object *self);
 
 /* ---- direct.c ---- */
 

@@ -161,9 +161,9 @@ PyObject *operator_function(wick_op *op)
 
 PyObject *operator_overload(operator_object *self)
 {
-    if (self->overload) return self->overload;
+    if (self->overload && self->overload_changes == extension.changes) return self->overload;
+    Py_CLEAR(self->overload);
+    self->overload_changes = extension.changes;
     self->overload = PyObject_CallMethod(extension.helpers, "overload", "ss", self->op->ns, self->op->name);
     return self->overload;
 }
-
-void operator_forget(operator_object *self) { Py_CLEAR(self->overload); }

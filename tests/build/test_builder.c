@@ -188,15 +188,15 @@ Test(builder, one_choice_is_built_while_the_others_are_checked)
     wick_scan scan;
     wick_dtype types[WICK_MAX_VARIABLES] = {WICK_F64};
     cr_assert_eq(wick_scan_source(&ctx, &source, &scan), WICK_OK);
-    cr_assert_eq(wick_build_first(&ctx, &scan, 0, &options, "first.so", NULL, NULL), WICK_OK, "%s",
+    cr_assert_eq(wick_build_first(&ctx, &scan, 0, &options, "first.so", NULL), WICK_OK, "%s",
                  wick_ctx_message(&ctx));
     cr_expect_eq(load("./first.so")->ops[0].n_variants, 1);
     cr_expect_eq(load("./first.so")->ops[0].variants[0]->types[0], WICK_F32);
-    cr_assert_eq(wick_build_types(&ctx, &scan, types, &options, "types.so", NULL, NULL), WICK_OK);
+    cr_assert_eq(wick_build_types(&ctx, &scan, types, &options, "types.so", NULL), WICK_OK);
     cr_expect_eq(load("./types.so")->ops[0].variants[0]->types[0], WICK_F64);
     wick_scan_free(&scan);
     cr_assert_eq(wick_scan_source(&ctx, &broken, &scan), WICK_OK);
-    cr_expect_eq(wick_build_first(&ctx, &scan, 0, &options, "broken.so", NULL, NULL), WICK_ECOMPILE);
+    cr_expect_eq(wick_build_first(&ctx, &scan, 0, &options, "broken.so", NULL), WICK_ECOMPILE);
     cr_expect_eq(strncmp(wick_ctx_message(&ctx), "op.c:4:", 7), 0, "%s", wick_ctx_message(&ctx));
     cr_expect(!wick_file_exists("broken.so"));
     wick_ctx_clear(&ctx);
@@ -212,7 +212,7 @@ Test(builder, operators_without_a_variant_stay_in_the_table)
     wick_scan scan;
     const wick_module_table *table;
     cr_assert_eq(wick_scan_source(&ctx, &source, &scan), WICK_OK);
-    cr_assert_eq(wick_build_first(&ctx, &scan, 3, &options, "out.so", NULL, NULL), WICK_OK, "%s",
+    cr_assert_eq(wick_build_first(&ctx, &scan, 3, &options, "out.so", NULL), WICK_OK, "%s",
                  wick_ctx_message(&ctx));
     table = load("./out.so");
     cr_assert_eq(table->n_ops, 4);
@@ -236,7 +236,7 @@ Test(builder, compiles_what_was_scanned)
     write_text("op.c", "this is not C\n");
     cr_assert_eq(chdir("/"), 0);
     snprintf(output, sizeof output, "%s/out.so", folder);
-    cr_expect_eq(wick_build_types(&ctx, &scan, types, &options, output, NULL, NULL), WICK_OK, "%s",
+    cr_expect_eq(wick_build_types(&ctx, &scan, types, &options, output, NULL), WICK_OK, "%s",
                  wick_ctx_message(&ctx));
     cr_assert_eq(chdir(folder), 0);
     wick_scan_free(&scan);

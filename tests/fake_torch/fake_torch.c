@@ -335,24 +335,26 @@ torch_error torch_delete_string(torch_string_handle string)
     return 0;
 }
 
-void *_Znwm(size_t bytes)
+void *fake_new(size_t bytes)
 {
     if (fake_fails_now()) return NULL;
     live.boxes++;
     return malloc(bytes);
 }
 
-void _ZdlPv(void *p)
+void fake_delete(void *p)
 {
     if (p) live.boxes--;
     free(p);
 }
 
-torch_error torch_new_stable_ivalue(torch_ivalue **out) { return !(*out = _Znwm(sizeof **out)); }
+void *_Znwm(size_t bytes) { return fake_new(bytes); }
+void _ZdlPv(void *p) { fake_delete(p); }
+torch_error torch_new_stable_ivalue(torch_ivalue **out) { return !(*out = fake_new(sizeof **out)); }
 
 torch_error torch_delete_stable_ivalue(torch_ivalue *box)
 {
-    _ZdlPv(box);
+    fake_delete(box);
     return 0;
 }
 

@@ -30,6 +30,10 @@ torch_error fake_error(const char *words);
 /* What was thrown since the last call, or NULL. */
 const char *fake_raised(void);
 
+/* operator new and delete; boxes come from here, and are counted. */
+void *fake_new(size_t bytes);
+void fake_delete(void *p);
+
 /* ---- tensors ---- */
 
 enum { FAKE_CPU = 0, FAKE_CUDA = 1, FAKE_META = 14, FAKE_XLA = 9, FAKE_STRIDED = 0, FAKE_SPARSE = 1 };

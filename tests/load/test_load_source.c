@@ -205,7 +205,7 @@ Test(load_source, an_error_in_a_type_that_is_not_built_yet_is_told_at_once)
 
 Test(load_source, a_bad_signature_and_a_missing_file_are_told)
 {
-    cr_assert_eq(load_as("<cell 1>", HEAD("x: T[ -> y") ADD("1")), WICK_ECOMPILE);
+    cr_assert_eq(load_as("<cell 1>", HEAD("x: T[ -> y") ADD("1")), WICK_EINVAL);
     cr_assert_eq(strncmp(wick_ctx_message(&ctx), "<cell 1>:2:", 11), 0, "%s", wick_ctx_message(&ctx));
     cr_assert_eq(load_as("/nowhere/op.c", NULL), WICK_EIO);
     cr_assert_not_null(strstr(wick_ctx_message(&ctx), "/nowhere/op.c"));

@@ -96,7 +96,11 @@ static bool define_two(void)
     wick_status s = wick_module_define(&test_ctx, &what, &module);
     cr_assert(s == WICK_OK || s == WICK_ENOMEM);
     wick_ctx_clear(&test_ctx);
-    if (s == WICK_OK) return true;
+    if (s == WICK_OK) {
+        wick_free(module->ops);
+        wick_free(module);
+        return true;
+    }
     cr_assert_null(wick_op_find("local", "first"));
     cr_assert_null(wick_op_find("local", "second"), "all or nothing");
     cr_assert_leq(wick_memory_live() - live, 7, "names of the registry stay, nothing else");

@@ -1,8 +1,9 @@
-"""Loading a file again: it replaces what the file defined before, and what failed to build replaces nothing."""
+"""Loading a file again: it replaces what the file defined before, and what does not build is never run."""
 
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -66,17 +67,25 @@ def test_a_text_of_the_same_name_replaces() -> None:
         wick.load(source=spell(ADD, name), name="another cell")
 
 
-def test_a_failed_build_keeps_failing_and_leaves_the_last_good_code(source: Source, door: str) -> None:
+def test_a_failed_build_keeps_failing_and_never_runs_what_the_file_no_longer_says(source: Source, door: str) -> None:
     name, path = source(ADD)
     op = Made(name, path, wick.load(path))
-    path.write_text(spell(times(ADD, 7).replace("return WICK_OK;", "return WICK_OK"), name))
+    good, bad = path.read_text(), spell(times(ADD, 7).replace("return WICK_OK;", "return WICK_OK"), name)
+    path.write_text(bad)
     for _ in range(3):
-        with pytest.raises(wick.BuildError):
+        with pytest.raises(wick.BuildError, match=rf"^{re.escape(str(path))}:\d+:"):
             wick.load(path)
-        assert op.by(door)(X).tolist() == [1.0, 1.0]
-    path.write_text(spell(times(ADD, 7), name))
+        with pytest.raises(RuntimeError, match=rf"{re.escape(str(path))}:\d+:"):
+            op.by(door)(X)
+    path.write_text(bad.replace("return WICK_OK", "return WICK_OK;"))
     wick.load(path)
     assert op.by(door)(X).tolist() == [7.0, 7.0]
+    path.write_text(bad)
+    with pytest.raises(wick.BuildError):
+        wick.load(path)
+    path.write_text(good)
+    wick.load(path)
+    assert op.by(door)(X).tolist() == [1.0, 1.0]
 
 
 def test_types_compiled_later_are_of_the_text_that_was_loaded(source: Source, door: str) -> None:

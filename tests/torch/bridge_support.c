@@ -31,6 +31,14 @@ void torch_begin_with_internals(void)
     drop(plain), drop(other), drop(inference), drop(special), drop(learned);
 }
 
+void use_old_boxes(void)
+{
+    shim.torch_new_stable_ivalue = NULL;
+    shim.torch_delete_stable_ivalue = NULL;
+    shim._Znwm = fake_new; /* dlsym has found those of libstdc++, if it is in the process */
+    shim._ZdlPv = fake_delete;
+}
+
 void register_op(wick_op *op)
 {
     bool changed;

@@ -11,6 +11,9 @@ void torch_begin(void);
 /* The same, and the bridge learns where the stand-in keeps what. */
 void torch_begin_with_internals(void);
 
+/* A torch before 2.13: boxes come from C++'s operator new. */
+void use_old_boxes(void);
+
 void register_op(wick_op *op);
 /* define_op and register_op. */
 wick_op *registered(const char *name, const char *signature, wick_entry cpu);

@@ -88,8 +88,7 @@ Test(boxed, every_kind_arrives_and_comes_back)
 
 Test(boxed, torch_before_2_13_has_boxes_from_operator_new)
 {
-    shim.torch_new_stable_ivalue = NULL;
-    shim.torch_delete_stable_ivalue = NULL;
+    use_old_boxes();
     registered("kinds", KINDS, all_kinds);
     run_all_combinations();
 }
@@ -254,8 +253,7 @@ Test(boxed, whichever_call_of_torch_fails_nothing_is_left)
 {
     registered("kinds", KINDS, all_kinds);
     cr_assert_eq(walk(fake_fail_after), 5, "two strings, two tensors, a box");
-    shim.torch_new_stable_ivalue = NULL;
-    shim.torch_delete_stable_ivalue = NULL;
+    use_old_boxes();
     cr_assert_eq(walk(fake_fail_after), 5);
 }
 
