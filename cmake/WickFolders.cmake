@@ -15,7 +15,7 @@ set(WICK_MAY_USE_build core signature)
 set(WICK_MAY_USE_load core signature module build)
 set(WICK_MAY_USE_torch core signature module)
 set(WICK_MAY_USE_python core signature module build load torch)
-set(WICK_MAY_USE_cli) # the public headers only
+set(WICK_MAY_USE_cli core signature module build load)
 
 # What everything compiled here agrees on, tests included.
 function(wick_compile_as_ours target)

@@ -2,6 +2,7 @@
 #
 #   libwick.so       core .. load                     wick/lib       C programs
 #   wick             core .. load + cli               bin            the command
+#   wick.1           printed by the command           share/man/man1 its manual page
 #   _wick.abi3.so    core .. load + torch + python    wick           Python
 #   wick_ops.so      ops/, built by the command       wick           the operators that come with Wick
 #
@@ -10,9 +11,11 @@
 if(SKBUILD)
     set(WICK_PACKAGE_DIR ${SKBUILD_PLATLIB_DIR}/wick)
     set(WICK_SCRIPTS_DIR ${SKBUILD_SCRIPTS_DIR})
+    set(WICK_DATA_DIR ${SKBUILD_DATA_DIR}/share)
 else()
     set(WICK_PACKAGE_DIR lib/wick)
     set(WICK_SCRIPTS_DIR bin)
+    set(WICK_DATA_DIR share)
 endif()
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/wick DESTINATION ${WICK_PACKAGE_DIR}/include FILES_MATCHING PATTERN "*.h")
@@ -44,6 +47,13 @@ if(TARGET wick_cli)
     set_target_properties(wick PROPERTIES LINKER_LANGUAGE C)
     wick_link_folders(wick load cli)
     install(TARGETS wick RUNTIME DESTINATION ${WICK_SCRIPTS_DIR})
+    add_custom_command(
+        OUTPUT ${CMAKE_BINARY_DIR}/wick.1
+        COMMAND $<TARGET_FILE:wick> man > ${CMAKE_BINARY_DIR}/wick.1
+        DEPENDS wick
+        VERBATIM)
+    add_custom_target(wick_manual ALL DEPENDS ${CMAKE_BINARY_DIR}/wick.1)
+    install(FILES ${CMAKE_BINARY_DIR}/wick.1 DESTINATION ${WICK_DATA_DIR}/man/man1)
 endif()
 
 if(TARGET wick_python)

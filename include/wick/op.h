@@ -12,6 +12,7 @@
 #define WICK_OP_H
 
 #include <wick/types.h>
+#include <wick/view.h>
 
 #include <string.h>
 
@@ -22,6 +23,13 @@
 /* In front of an implementation (`<op>_cpu`, `<op>_cuda`), and of a helper that it calls. */
 #define WICK_IMPL static WICK_UNUSED
 #define WICK_FN static inline WICK_UNUSED
+
+/* The same for a helper that must see which of its arguments are constants, such as the length of a block. */
+#if defined(__GNUC__)
+#define WICK_INLINE WICK_FN __attribute__((always_inline))
+#else
+#define WICK_INLINE WICK_FN
+#endif
 
 /* ---- what the context offers ---- */
 
@@ -108,56 +116,91 @@ WICK_FN wick_f16 wick_f32_to_f16(float f)
 
 WICK_FN float wick_bf16_to_f32(wick_bf16 b) { return wick_float_of((uint32_t)b.bits << 16); }
 
+/* Rounds to nearest even; NaN is cut and made quiet. */
 WICK_FN wick_bf16 wick_f32_to_bf16(float f)
 {
-    int32_t w = (int32_t)wick_bits_of(f);
-    int32_t nan = wick_mask((w & 0x7fffffff) > 0x7f800000);
-    uint32_t rounded = (uint32_t)w + 0x7fffu + (((uint32_t)w >> 16) & 1u);
-    uint32_t quiet = (uint32_t)w | 0x00400000u;
+    uint32_t w = wick_bits_of(f);
+    uint32_t nan = (uint32_t)wick_mask(f != f);
+    uint32_t up = (0x7fffu + ((w >> 16) & 1u)) & ~nan;
     wick_bf16 b;
-    b.bits = (uint16_t)(((quiet & (uint32_t)nan) | (rounded & ~(uint32_t)nan)) >> 16);
+    b.bits = (uint16_t)(((w + up) | (nan & 0x00400000u)) >> 16);
     return b;
 }
 
-/* Arrays of f16 go through the CPU's own conversion where it has one: eight at a time, the same results to the bit, and
- * several times as fast. The compilers' builtins, because <immintrin.h> would cost more to read than the rest of an
- * operator to compile. */
-#if defined(__F16C__) && defined(__has_builtin)
-#if __has_builtin(__builtin_ia32_vcvtph2ps256) && __has_builtin(__builtin_ia32_vcvtps2ph256)
-#define WICK_F16C
+/* Arrays of halves go through the CPU's own instructions where it has them, with the same results to the bit: f16 several
+ * times as fast, bf16 somewhat. The compilers' builtins, because <immintrin.h> would cost more to read than the rest of
+ * an operator to compile. */
+#if defined(__F16C__) && defined(__AVX2__) && defined(__has_builtin)
+#if __has_builtin(__builtin_ia32_vcvtph2ps256) && __has_builtin(__builtin_ia32_vcvtps2ph256) && \
+    __has_builtin(__builtin_ia32_packusdw256) && __has_builtin(__builtin_ia32_permdi256)
+#define WICK_EIGHT
 typedef float wick_eight_f32 __attribute__((vector_size(32)));
-typedef short wick_eight_f16 __attribute__((vector_size(16)));
+typedef int32_t wick_eight_i32 __attribute__((vector_size(32)));
+typedef uint32_t wick_eight_u32 __attribute__((vector_size(32)));
+typedef long long wick_four_i64 __attribute__((vector_size(32)));
+typedef int16_t wick_eight_i16 __attribute__((vector_size(16)));
 #endif
 #endif
 
-WICK_FN void wick_f16_to_f32_array(float *to, const wick_f16 *from, int64_t n)
+WICK_INLINE void wick_f16_to_f32_array(float *to, const wick_f16 *from, int64_t n)
 {
-    int64_t i = 0;
-#if defined(WICK_F16C)
-    for (; i + 8 <= n; i += 8) {
-        wick_eight_f16 h;
-        memcpy(&h, from + i, sizeof h);
+    int64_t done = 0;
+#if defined(WICK_EIGHT)
+    for (; done < n / 8 * 8; done += 8) {
+        wick_eight_i16 h;
+        memcpy(&h, from + done, sizeof h);
         wick_eight_f32 f = __builtin_ia32_vcvtph2ps256(h);
-        memcpy(to + i, &f, sizeof f);
+        memcpy(to + done, &f, sizeof f);
     }
+    n %= 8;
 #endif
-    for (; i < n; i++)
-        to[i] = wick_f16_to_f32(from[i]);
+    for (int64_t k = 0; k < n; k++)
+        to[done + k] = wick_f16_to_f32(from[done + k]);
 }
 
-WICK_FN void wick_f32_to_f16_array(wick_f16 *to, const float *from, int64_t n)
+WICK_INLINE void wick_f32_to_f16_array(wick_f16 *to, const float *from, int64_t n)
 {
-    int64_t i = 0;
-#if defined(WICK_F16C)
-    for (; i + 8 <= n; i += 8) {
+    int64_t done = 0;
+#if defined(WICK_EIGHT)
+    for (; done < n / 8 * 8; done += 8) {
         wick_eight_f32 f;
-        memcpy(&f, from + i, sizeof f);
-        wick_eight_f16 h = __builtin_ia32_vcvtps2ph256(f, 0); /* 0: to nearest even */
-        memcpy(to + i, &h, sizeof h);
+        memcpy(&f, from + done, sizeof f);
+        wick_eight_i16 h = __builtin_ia32_vcvtps2ph256(f, 0); /* 0: to nearest even */
+        memcpy(to + done, &h, sizeof h);
     }
+    n %= 8;
 #endif
-    for (; i < n; i++)
-        to[i] = wick_f32_to_f16(from[i]);
+    for (int64_t k = 0; k < n; k++)
+        to[done + k] = wick_f32_to_f16(from[done + k]);
+}
+
+#if defined(WICK_EIGHT)
+/* As wick_f32_to_bf16. */
+WICK_INLINE wick_eight_i32 wick_eight_f32_to_bf16(const float *from)
+{
+    wick_eight_f32 f;
+    memcpy(&f, from, sizeof f);
+    wick_eight_u32 w = (wick_eight_u32)f, nan = (wick_eight_u32)(f != f);
+    wick_eight_u32 up = (0x7fffu + ((w >> 16) & 1u)) & ~nan;
+    return (wick_eight_i32)(((w + up) | (nan & 0x00400000u)) >> 16);
+}
+#endif
+
+WICK_INLINE void wick_f32_to_bf16_array(wick_bf16 *to, const float *from, int64_t n)
+{
+    int64_t done = 0;
+#if defined(WICK_EIGHT)
+    for (; done < n / 16 * 16; done += 16) {
+        wick_eight_i32 a = wick_eight_f32_to_bf16(from + done), b = wick_eight_f32_to_bf16(from + done + 8);
+        /* The pack takes turns by quarters: a0 b0 a1 b1. */
+        wick_four_i64 packed = (wick_four_i64)__builtin_ia32_packusdw256(a, b);
+        packed = __builtin_ia32_permdi256(packed, 0xd8);
+        memcpy(to + done, &packed, sizeof packed);
+    }
+    n %= 16;
+#endif
+    for (int64_t k = 0; k < n; k++)
+        to[done + k] = wick_f32_to_bf16(from[done + k]);
 }
 
 /* ---- T and A ----
@@ -210,11 +253,9 @@ WICK_FN T wick_T(A a) { return (T)a; }
  * `streaming` is wick_worth_streaming(total bytes written), asked once per call; each parallel piece ends with
  * wick_write_done. What starts at a multiple of 64 bytes streams; the rest is copied. */
 
-/* Wide stores fill a cache line in fewer pieces; a line that leaves its write buffer in pieces costs several writes. */
-#if defined(__AVX512F__)
-typedef long long wick_wide __attribute__((vector_size(64)));
-#define WICK_STREAM_BUILTIN __builtin_ia32_movntdq512
-#elif defined(__AVX__)
+/* Wide stores fill a cache line in fewer pieces. No wider than what the conversion to T writes, or a piece would have to
+ * wait in memory until it is whole. */
+#if defined(__AVX__) && WICK_T != 1
 typedef long long wick_wide __attribute__((vector_size(32)));
 #define WICK_STREAM_BUILTIN __builtin_ia32_movntdq256
 #elif defined(__SSE2__)
@@ -230,7 +271,7 @@ typedef long long wick_wide __attribute__((vector_size(16)));
 /* Below this a last-level cache usually still holds the result when it is read next, and takes it faster. */
 WICK_FN bool wick_worth_streaming(int64_t bytes) { return bytes >= ((int64_t)32 << 20); }
 
-WICK_FN void wick_write_bytes(void *to, const void *from, int64_t bytes, bool streaming)
+WICK_INLINE void wick_write_bytes(void *to, const void *from, int64_t bytes, bool streaming)
 {
     char *d = (char *)to;
     const char *s = (const char *)from;
@@ -260,41 +301,45 @@ WICK_FN void wick_write_done(bool streaming)
 
 /* ---- blocks ----
  * The fast way through long arrays of T: a block at a time is read as A, computed in A and written as T, in loops that
- * vectorise for every T. Blocks are small, so that what is between the steps stays in the first cache, and so that reads
- * and writes alternate closely and the hardware's read-ahead never pauses.
+ * vectorise for every T. Where n is a constant, a block stays in registers from its reading to its writing:
  *
- *   A in[WICK_BLOCK], out[WICK_BLOCK];
- *   for (int64_t i = 0; i < N; i += WICK_BLOCK) {
- *       const int64_t n = wick_min(WICK_BLOCK, N - i);
- *       const A *a = wick_read_block(in, x + i, n);
- *       A *b = wick_room_for(out, y + i, streaming);
- *       for (int64_t k = 0; k < n; k++) b[k] = 2 * a[k];
- *       wick_write_block(y + i, b, n, streaming);
+ *   WICK_INLINE void twice_block(const T *x, T *y, int64_t n, bool streaming)
+ *   {
+ *       A in[WICK_BLOCK], out[WICK_BLOCK];
+ *       const A *a = wick_read_block(in, x, n);
+ *       A *b = wick_room_for(out, y, streaming);
+ *       for (int64_t k = 0; k < n; k++)
+ *           b[k] = 2 * a[k];
+ *       wick_write_block(y, b, n, streaming);
  *   }
- *   wick_write_done(streaming);
+ *   ...
+ *   for (; i + WICK_BLOCK <= N; i += WICK_BLOCK)
+ *       twice_block(x + i, y + i, WICK_BLOCK, streaming);
+ *   twice_block(x + i, y + i, N - i, streaming);
  */
 #if WICK_T != 0
 
-enum { WICK_BLOCK = 512 / sizeof(T) };
+enum { WICK_BLOCK = sizeof(T) < sizeof(A) ? 64 : 1024 / sizeof(T) };
 
 /* from[0, n) as A: itself where T is A, else in `room`. */
-WICK_FN const A *wick_read_block(A *room, const T *from, int64_t n)
+WICK_INLINE const A *wick_read_block(A *room, const T *from, int64_t n)
 {
 #if WICK_T == 3 || WICK_T == 4 || WICK_T == 8
     (void)room, (void)n;
     return from;
-#elif WICK_T == 1
+#else
+#if WICK_T == 1
     wick_f16_to_f32_array(room, from, n);
-    return room;
 #else
     for (int64_t k = 0; k < n; k++)
         room[k] = wick_A(from[k]);
+#endif
     return room;
 #endif
 }
 
 /* Where to compute what wick_write_block will write to `to`: there itself where that is as good, else in `room`. */
-WICK_FN A *wick_room_for(A *room, T *to, bool streaming)
+WICK_INLINE A *wick_room_for(A *room, T *to, bool streaming)
 {
 #if WICK_T == 3 || WICK_T == 4 || WICK_T == 8
     return streaming ? room : to;
@@ -305,7 +350,7 @@ WICK_FN A *wick_room_for(A *room, T *to, bool streaming)
 }
 
 /* Rounds from[0, n) to T, n up to WICK_BLOCK. */
-WICK_FN void wick_write_block(T *to, const A *from, int64_t n, bool streaming)
+WICK_INLINE void wick_write_block(T *to, const A *from, int64_t n, bool streaming)
 {
 #if WICK_T == 3 || WICK_T == 4 || WICK_T == 8
     if (to != from) wick_write_bytes(to, from, n * (int64_t)sizeof(T), streaming);
@@ -314,6 +359,8 @@ WICK_FN void wick_write_block(T *to, const A *from, int64_t n, bool streaming)
     T *at = streaming ? rounded : to;
 #if WICK_T == 1
     wick_f32_to_f16_array(at, from, n);
+#elif WICK_T == 2
+    wick_f32_to_bf16_array(at, from, n);
 #else
     for (int64_t k = 0; k < n; k++)
         at[k] = wick_T(from[k]);

@@ -10,7 +10,7 @@
 
 WICK_OP(add_out, "a: T[*N], b: T[*N], out!: T[*N] -> () where T: f16 bf16 f32 f64");
 
-enum { BLOCK = WICK_BLOCK_BYTES / sizeof(T), GRAIN = 32768 / BLOCK };
+enum { BLOCK = WICK_BLOCK, GRAIN = 32768 / BLOCK };
 
 typedef struct job {
     const T *a, *b;
@@ -19,23 +19,28 @@ typedef struct job {
     bool streaming;
 } job;
 
-/* Elements of the blocks [begin, end). Without streaming the result is its own buffer. */
+WICK_INLINE void add_out_block(const T *a, const T *b, T *out, int64_t n, bool streaming)
+{
+    A room_a[BLOCK], room_b[BLOCK], room_out[BLOCK];
+    const A *a_A = wick_read_block(room_a, a, n);
+    const A *b_A = wick_read_block(room_b, b, n);
+    A *out_A = wick_room_for(room_out, out, streaming);
+    for (int64_t k = 0; k < n; k++)
+        out_A[k] = a_A[k] + b_A[k];
+    wick_write_block(out, out_A, n, streaming);
+}
+
+/* Elements of the blocks [begin, end). */
 static wick_status add_out_blocks(void *arg, int64_t begin, int64_t end)
 {
-    const job *j = (const job *)arg;
-    const int64_t last = wick_min(end * BLOCK, j->N);
-    const int64_t step = j->streaming ? BLOCK : last - begin * BLOCK;
-    _Alignas(64) T buffer[BLOCK];
+    const job j = *(const job *)arg;
+    const int64_t last = wick_min(end * BLOCK, j.N);
+    int64_t i = begin * BLOCK;
 
-    for (int64_t i = begin * BLOCK; i < last; i += step) {
-        const int64_t n = wick_min(step, last - i);
-        const T *a = j->a + i, *b = j->b + i;
-        T *to = j->streaming ? buffer : j->out + i;
-        for (int64_t k = 0; k < n; k++)
-            to[k] = wick_T(wick_A(a[k]) + wick_A(b[k]));
-        if (j->streaming) wick_write_block(j->out + i, buffer, n * (int64_t)sizeof(T), true);
-    }
-    wick_write_done(j->streaming);
+    for (; i + BLOCK <= last; i += BLOCK)
+        add_out_block(j.a + i, j.b + i, j.out + i, BLOCK, j.streaming);
+    if (i < last) add_out_block(j.a + i, j.b + i, j.out + i, last - i, j.streaming);
+    wick_write_done(j.streaming);
     return WICK_OK;
 }
 

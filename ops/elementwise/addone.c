@@ -7,7 +7,7 @@
 
 WICK_OP(addone, "x: T[*N] -> y: T[*N] where T: f16 bf16 f32 f64");
 
-enum { BLOCK = WICK_BLOCK_BYTES / sizeof(T), GRAIN = 32768 / BLOCK };
+enum { BLOCK = WICK_BLOCK, GRAIN = 32768 / BLOCK };
 
 typedef struct job {
     const T *x;
@@ -16,23 +16,27 @@ typedef struct job {
     bool streaming;
 } job;
 
-/* Elements of the blocks [begin, end). Without streaming the result is its own buffer. */
+WICK_INLINE void addone_block(const T *x, T *y, int64_t n, bool streaming)
+{
+    A room_x[BLOCK], room_y[BLOCK];
+    const A *x_A = wick_read_block(room_x, x, n);
+    A *y_A = wick_room_for(room_y, y, streaming);
+    for (int64_t k = 0; k < n; k++)
+        y_A[k] = x_A[k] + 1;
+    wick_write_block(y, y_A, n, streaming);
+}
+
+/* Elements of the blocks [begin, end). */
 static wick_status addone_blocks(void *arg, int64_t begin, int64_t end)
 {
-    const job *j = (const job *)arg;
-    const int64_t last = wick_min(end * BLOCK, j->N);
-    const int64_t step = j->streaming ? BLOCK : last - begin * BLOCK;
-    _Alignas(64) T buffer[BLOCK];
+    const job j = *(const job *)arg;
+    const int64_t last = wick_min(end * BLOCK, j.N);
+    int64_t i = begin * BLOCK;
 
-    for (int64_t i = begin * BLOCK; i < last; i += step) {
-        const int64_t n = wick_min(step, last - i);
-        const T *x = j->x + i;
-        T *to = j->streaming ? buffer : j->y + i;
-        for (int64_t k = 0; k < n; k++)
-            to[k] = wick_T(wick_A(x[k]) + 1);
-        if (j->streaming) wick_write_block(j->y + i, buffer, n * (int64_t)sizeof(T), true);
-    }
-    wick_write_done(j->streaming);
+    for (; i + BLOCK <= last; i += BLOCK)
+        addone_block(j.x + i, j.y + i, BLOCK, j.streaming);
+    if (i < last) addone_block(j.x + i, j.y + i, last - i, j.streaming);
+    wick_write_done(j.streaming);
     return WICK_OK;
 }
 

@@ -7,7 +7,7 @@
 
 WICK_OP(mul, "a: T[*N], b: T[*N] -> y: T[*N] where T: f16 bf16 f32 f64");
 
-enum { BLOCK = WICK_BLOCK_BYTES / sizeof(T), GRAIN = 32768 / BLOCK };
+enum { BLOCK = WICK_BLOCK, GRAIN = 32768 / BLOCK };
 
 typedef struct job {
     const T *a, *b;
@@ -16,23 +16,28 @@ typedef struct job {
     bool streaming;
 } job;
 
-/* Elements of the blocks [begin, end). Without streaming the result is its own buffer. */
+WICK_INLINE void mul_block(const T *a, const T *b, T *y, int64_t n, bool streaming)
+{
+    A room_a[BLOCK], room_b[BLOCK], room_y[BLOCK];
+    const A *a_A = wick_read_block(room_a, a, n);
+    const A *b_A = wick_read_block(room_b, b, n);
+    A *y_A = wick_room_for(room_y, y, streaming);
+    for (int64_t k = 0; k < n; k++)
+        y_A[k] = a_A[k] * b_A[k];
+    wick_write_block(y, y_A, n, streaming);
+}
+
+/* Elements of the blocks [begin, end). */
 static wick_status mul_blocks(void *arg, int64_t begin, int64_t end)
 {
-    const job *j = (const job *)arg;
-    const int64_t last = wick_min(end * BLOCK, j->N);
-    const int64_t step = j->streaming ? BLOCK : last - begin * BLOCK;
-    _Alignas(64) T buffer[BLOCK];
+    const job j = *(const job *)arg;
+    const int64_t last = wick_min(end * BLOCK, j.N);
+    int64_t i = begin * BLOCK;
 
-    for (int64_t i = begin * BLOCK; i < last; i += step) {
-        const int64_t n = wick_min(step, last - i);
-        const T *a = j->a + i, *b = j->b + i;
-        T *to = j->streaming ? buffer : j->y + i;
-        for (int64_t k = 0; k < n; k++)
-            to[k] = wick_T(wick_A(a[k]) * wick_A(b[k]));
-        if (j->streaming) wick_write_block(j->y + i, buffer, n * (int64_t)sizeof(T), true);
-    }
-    wick_write_done(j->streaming);
+    for (; i + BLOCK <= last; i += BLOCK)
+        mul_block(j.a + i, j.b + i, j.y + i, BLOCK, j.streaming);
+    if (i < last) mul_block(j.a + i, j.b + i, j.y + i, last - i, j.streaming);
+    wick_write_done(j.streaming);
     return WICK_OK;
 }
 

@@ -17,21 +17,27 @@ typedef struct job {
     bool streaming;
 } job;
 
+WICK_INLINE void relu_block(const T *x, T *y, int64_t n, bool streaming)
+{
+    A room_x[BLOCK], room_y[BLOCK];
+    const A *x_A = wick_read_block(room_x, x, n);
+    A *y_A = wick_room_for(room_y, y, streaming);
+    for (int64_t k = 0; k < n; k++)
+        y_A[k] = x_A[k] < 0 ? 0 : x_A[k];
+    wick_write_block(y, y_A, n, streaming);
+}
+
 /* Elements of the blocks [begin, end). */
 static wick_status relu_blocks(void *arg, int64_t begin, int64_t end)
 {
-    const job *j = (const job *)arg;
-    _Alignas(64) A in[BLOCK], out[BLOCK];
+    const job j = *(const job *)arg;
+    const int64_t last = wick_min(end * BLOCK, j.N);
+    int64_t i = begin * BLOCK;
 
-    for (int64_t i = begin * BLOCK; i < wick_min(end * BLOCK, j->N); i += BLOCK) {
-        const int64_t n = wick_min(BLOCK, j->N - i);
-        const A *x = wick_read_block(in, j->x + i, n);
-        A *y = wick_room_for(out, j->y + i, j->streaming);
-        for (int64_t k = 0; k < n; k++)
-            y[k] = x[k] < 0 ? 0 : x[k];
-        wick_write_block(j->y + i, y, n, j->streaming);
-    }
-    wick_write_done(j->streaming);
+    for (; i + BLOCK <= last; i += BLOCK)
+        relu_block(j.x + i, j.y + i, BLOCK, j.streaming);
+    if (i < last) relu_block(j.x + i, j.y + i, last - i, j.streaming);
+    wick_write_done(j.streaming);
     return WICK_OK;
 }
 

@@ -11,7 +11,7 @@
  * The order in which an element of y is summed depends on the sizes alone, not on the number of
  * threads nor on how the strips were shared out. For Q = 1, a block of a row is summed in A, in
  * LANES lanes side by side that are then folded by halves; for Q > 1, GROUP rows are added in A,
- * eight at a time. Blocks, groups and parts are added in f64, in order, so that the error hardly
+ * four at a time. Blocks, groups and parts are added in f64, in order, so that the error hardly
  * grows with N; one rounding to T at the end. An empty sum is 0; an infinity or NaN in x gives what
  * it gives in torch.
  */
@@ -19,8 +19,8 @@
 
 WICK_OP(reduce_sum_dim, "x: T[P, N, Q] -> y: T[P, Q] where T: f16 bf16 f32 f64");
 
-enum { LANES = 64, SHORT = 64, BLOCK = 32 * LANES };
-enum { STRIP = 64, WIDTH = 16 * STRIP, GROUP = 128 };
+enum { LANES = 256 / sizeof(A), FEW_LANES = 16, BLOCK = 32 * LANES };
+enum { PIECE = 32, STRIP = 64, WIDTH = 16 * STRIP, GROUP = 128 };
 enum { PARTIALS = 4096, FEW = PARTIALS / 8, GRAIN = 32768 };
 
 typedef struct job {
@@ -31,12 +31,12 @@ typedef struct job {
     int64_t rows; /* of each part but the last */
 } job;
 
-/* Adds the upper half of s[0, LANES) to the lower until one number is left. */
-WICK_FN A fold(A *s)
+/* Adds the upper half of s[0, lanes) to the lower until one number is left. */
+WICK_INLINE A fold(A *s, int lanes)
 {
-    for (int k = 0; k < 32; k++)
+    for (int k = 0; k < 32 && lanes > 32; k++)
         s[k] += s[k + 32];
-    for (int k = 0; k < 16; k++)
+    for (int k = 0; k < 16 && lanes > 16; k++)
         s[k] += s[k + 16];
     for (int k = 0; k < 8; k++)
         s[k] += s[k + 8];
@@ -45,41 +45,54 @@ WICK_FN A fold(A *s)
     return (s[0] + s[1]) + (s[2] + s[3]);
 }
 
-/* The sum of up to BLOCK elements. The lanes are vector registers once compiled. */
-WICK_FN A sum_block(const T *x, int64_t n)
+/* The sum of at least `lanes` elements. The lanes are vector registers once compiled. What is left
+ * at the end is read as the last `lanes` elements, those that were added already as zeros. */
+WICK_INLINE A sum_in_lanes(const T *x, int64_t n, int lanes)
 {
-    _Alignas(64) A s[LANES] = {0};
-    int64_t i = 0;
+    A s[LANES], room[LANES];
+    const int32_t left = (int32_t)(n % lanes);
 
-    for (; i + LANES <= n; i += LANES)
-        for (int k = 0; k < LANES; k++)
-            s[k] += wick_A(x[i + k]);
-    for (int64_t k = 0; k < n - i; k++)
-        s[k] += wick_A(x[i + k]);
-    return fold(s);
+    for (int k = 0; k < lanes; k++)
+        s[k] = 0;
+    for (int64_t i = 0; i < n - left; i += lanes) {
+        const A *v = wick_read_block(room, x + i, lanes);
+        for (int k = 0; k < lanes; k++)
+            s[k] += v[k];
+    }
+    if (left > 0) {
+        const A *v = wick_read_block(room, x + n - lanes, lanes);
+        for (int32_t k = 0; k < lanes; k++)
+            s[k] += k < lanes - left ? 0 : v[k];
+    }
+    return fold(s, lanes);
 }
 
-/* The same for fewer elements, where folding LANES lanes would take longer than adding them up. */
+/* The same for less than FEW_LANES. */
 WICK_FN A sum_short(const T *x, int64_t n)
 {
-    A s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    A s[4] = {0};
     int64_t i = 0;
 
-    for (; i + 4 <= n; i += 4) {
-        s0 += wick_A(x[i]);
-        s1 += wick_A(x[i + 1]);
-        s2 += wick_A(x[i + 2]);
-        s3 += wick_A(x[i + 3]);
-    }
+    for (; i + 4 <= n; i += 4)
+        for (int k = 0; k < 4; k++)
+            s[k] += wick_A(x[i + k]);
     for (; i < n; i++)
-        s0 += wick_A(x[i]);
-    return (s0 + s1) + (s2 + s3);
+        s[0] += wick_A(x[i]);
+    return (s[0] + s[1]) + (s[2] + s[3]);
+}
+
+/* The sum of up to BLOCK elements; folding many lanes takes longer than adding up a few elements.
+ */
+WICK_FN A sum_block(const T *x, int64_t n)
+{
+    if (n < FEW_LANES) return sum_short(x, n);
+    if (n < BLOCK / 4) return sum_in_lanes(x, n, FEW_LANES);
+    return sum_in_lanes(x, n, LANES);
 }
 
 WICK_FN double sum_row(const T *x, int64_t n)
 {
     double sum = 0;
-    if (n < SHORT) return (double)sum_short(x, n);
     for (int64_t i = 0; i < n; i += BLOCK)
         sum += (double)sum_block(x + i, wick_min(BLOCK, n - i));
     return sum;
@@ -95,15 +108,24 @@ static wick_status sum_rows(void *arg, int64_t begin, int64_t end)
     return WICK_OK;
 }
 
-WICK_FN void add_eight_rows(A *sum, const T *x, int64_t Q, int64_t width)
+/* Adds four rows to sum, up to PIECE columns of them: what fits into registers. */
+WICK_INLINE void add_piece(A *sum, const T *x, int64_t Q, int64_t n)
 {
-    for (int64_t k = 0; k < width; k++) {
-        const A s0 = wick_A(x[k]) + wick_A(x[k + Q]);
-        const A s1 = wick_A(x[k + 2 * Q]) + wick_A(x[k + 3 * Q]);
-        const A s2 = wick_A(x[k + 4 * Q]) + wick_A(x[k + 5 * Q]);
-        const A s3 = wick_A(x[k + 6 * Q]) + wick_A(x[k + 7 * Q]);
-        sum[k] += (s0 + s1) + (s2 + s3);
-    }
+    A room_a[PIECE], room_b[PIECE], room_c[PIECE], room_d[PIECE];
+    const A *a = wick_read_block(room_a, x, n);
+    const A *b = wick_read_block(room_b, x + Q, n);
+    const A *c = wick_read_block(room_c, x + 2 * Q, n);
+    const A *d = wick_read_block(room_d, x + 3 * Q, n);
+    for (int64_t k = 0; k < n; k++)
+        sum[k] += (a[k] + b[k]) + (c[k] + d[k]);
+}
+
+WICK_FN void add_four_rows(A *sum, const T *x, int64_t Q, int64_t width)
+{
+    int64_t k = 0;
+    for (; k + PIECE <= width; k += PIECE)
+        add_piece(sum + k, x + k, Q, PIECE);
+    if (k < width) add_piece(sum + k, x + k, Q, width - k);
 }
 
 /* The sums of 1 to WIDTH columns that lie in rows of Q elements. */
@@ -116,8 +138,8 @@ WICK_FN void sum_columns(const T *x, int64_t rows, int64_t Q, int64_t width, dou
         const int64_t n = wick_min(GROUP, rows);
         int64_t r = 0;
         memset(sum, 0, (size_t)width * sizeof *sum);
-        for (; r + 8 <= n; r += 8)
-            add_eight_rows(sum, x + r * Q, Q, width);
+        for (; r + 4 <= n; r += 4)
+            add_four_rows(sum, x + r * Q, Q, width);
         for (; r < n; r++)
             for (int64_t k = 0; k < width; k++)
                 sum[k] += wick_A(x[r * Q + k]);

@@ -1,19 +1,41 @@
-"""python -m wick: what the `wick` command does in Python."""
+"""python -m wick: the `wick` command of this Python's installation, also where it is not on the PATH.
+
+The verbs that are Python run here; all others are the command's. (The command runs those by path instead, without
+importing this package and torch with it.)
+"""
 
 from __future__ import annotations
 
+import importlib
 import os
+import site
 import sys
 
+PYTHON_VERBS = {"doctor": "cli_doctor", "new": "cli_new"}
 
-def main() -> int:
-    """Hands over to the command that was installed beside this Python."""
-    command = os.path.join(os.path.dirname(sys.executable), "wick")
-    if not os.path.exists(command):
+
+def find_command() -> str | None:
+    """The command beside this Python, or in the user's own scripts."""
+    for folder in (os.path.dirname(sys.executable), os.path.join(site.getuserbase(), "bin")):
+        command = os.path.join(folder, "wick")
+        if os.access(command, os.X_OK):
+            return command
+    return None
+
+
+def main(arguments: list[str]) -> int:
+    verb = arguments[0] if arguments else ""
+    command = find_command()
+    # Its help is the command's, like that of all verbs.
+    wants_help = "--help" in arguments or "-h" in arguments
+    if verb in PYTHON_VERBS and not (command and wants_help):
+        module = importlib.import_module(f".{PYTHON_VERBS[verb]}", __package__)
+        return module.main(arguments[1:])
+    if command is None:
         print(f"wick: the command is not installed beside {sys.executable}", file=sys.stderr)
         return 1
-    os.execv(command, [command, *sys.argv[1:]])
+    os.execv(command, [command, *arguments])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -134,7 +134,7 @@ def _paths(what: str, value: _Path | Sequence[_Path] | None) -> list[str]:
     return [os.fspath(p) for p in value or ()]
 
 
-# One load: (number, functions, origin).
+# One load: (number, functions, origin). The number tells sources apart; a module has 0.
 _One = tuple[int, list[Any], str]
 
 
@@ -155,7 +155,7 @@ def _load_text(
 def _load_file(path: str, signature: Mapping[str, str | tuple[str, str]] | None, settings: _Settings) -> _One:
     if path.endswith(".so") and signature is None:
         functions = _wick.load_module(path)
-        return (id(functions), functions, path)
+        return (0, functions, path)
     if signature is None:
         found = _wick.load_source(path, None, _INCLUDE, settings.flags, settings.cache, settings.all_types)
         return _finish(path, found)
@@ -182,7 +182,7 @@ def _finish(origin: str, found: tuple[int, list[Any] | None, str]) -> _One:
 
 def _result(loads: list[_One], name: str | None) -> Loaded:
     number, _, origin = loads[0]
-    if len(loads) == 1 and (number, name) in _single:
+    if len(loads) == 1 and number and (number, name) in _single:
         return _single[number, name]
     functions = [f for _, fs, _ in loads for f in fs]
     loaded = Loaded(name or "wick_operators", ", ".join(o for _, _, o in loads), functions)

@@ -128,8 +128,14 @@ def print_plain(findings: Sequence[Finding], verbose: bool) -> None:
                     print(f"      $ {text}")
                     continue
                 indent = "  " if kind == "text" else "      "
-                width = {"initial_indent": indent, "subsequent_indent": indent + "  "}
-                print("\n".join(textwrap.wrap(text, 100, break_long_words=False, **width)))
+                wrapper = textwrap.TextWrapper(
+                    100,
+                    initial_indent=indent,
+                    subsequent_indent=indent + "  ",
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                )
+                print(wrapper.fill(text))
         if of_level:
             print()
     print(summary(findings))
@@ -159,8 +165,9 @@ def waiting() -> Iterator[None]:
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="wick doctor",
-        description="Checks that operators can be built, loaded and called here; says what to do if not.",
-        epilog="exit code: 0 no problem, 1 problems found, 2 something could not be checked\n\n"
+        description="Says whether operators can be built, loaded and called here, and if not, what "
+        "to do.",
+        epilog="Exit code: 0 no problem, 1 problems found, 2 something could not be checked\n\n"
         "Example:\n  wick doctor --json | python -m json.tool",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

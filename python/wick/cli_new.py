@@ -25,7 +25,9 @@ _PYTHON_WORDS = frozenset(
     if import in is lambda nonlocal not or pass raise return try while with yield""".split()
 )
 _MODULES = frozenset(["conftest", "numpy", "pytest", "torch", "wick", *sys.stdlib_module_names])
-_NAMESPACES = frozenset("aten c10 c10d higher_order local prim prims profiler quantized wick_raw".split())
+_NAMESPACES = frozenset(
+    "aten c10 c10d higher_order local prim prims profiler quantized wick_raw".split()
+)
 
 _EPILOG = """\
 Examples:
@@ -51,7 +53,9 @@ def check_name(name: str, package: bool = False) -> None:
     """Raises RefusedError for a name that would not compile, or would hide something."""
 
     def refuse(why: str) -> None:
-        raise RefusedError(f'"{name}" cannot name {"a package" if package else "an operator"}: {why}', 2)
+        raise RefusedError(
+            f'"{name}" cannot name {"a package" if package else "an operator"}: {why}', 2
+        )
 
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         other = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
@@ -67,7 +71,9 @@ def check_name(name: str, package: bool = False) -> None:
     if package and name in _NAMESPACES:
         refuse(f"torch.ops.{name} belongs to torch or Wick")
     if not package and name.endswith("_backward"):
-        refuse(f"by its name it is the gradient of {name[:-9]}, which `wick new {name[:-9]}` writes with it")
+        refuse(
+            f"by its name it is the gradient of {name[:-9]}, which `wick new {name[:-9]}` writes with it"
+        )
 
 
 # ---- files ----
@@ -148,7 +154,9 @@ def operator_files(name: str, package: str | None) -> dict[str, str]:
             ('op = wick.load(HERE / "my_op.c")\n', ""),
             (" test_my_op.py", " tests/test_my_op.py"),
         )
-        files = {("tests/" if p.startswith("test_") else "ops/") + p: text for p, text in files.items()}
+        files = {
+            ("tests/" if p.startswith("test_") else "ops/") + p: text for p, text in files.items()
+        }
     return _rename(files, ("my_op", name))
 
 
@@ -176,16 +184,24 @@ def _parse(argv: list[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("name", metavar="NAME", help="the operator, or with --package the package")
-    parser.add_argument("--package", action="store_true", help="a package that pip installs, in a folder NAME")
-    parser.add_argument("--dir", metavar="D", default=".", help="the folder to write into (else this one)")
+    parser.add_argument(
+        "--package", action="store_true", help="a package that pip installs, in a folder NAME"
+    )
+    parser.add_argument(
+        "--dir", metavar="D", default=".", help="the folder to write into (else this one)"
+    )
     parser.add_argument("--force", action="store_true", help="write over files that exist")
-    parser.add_argument("--cuda", action="store_true", help="an operator with a CUDA half (not there yet)")
+    parser.add_argument(
+        "--cuda", action="store_true", help="an operator with a CUDA half (not there yet)"
+    )
     return parser.parse_args(argv)
 
 
 def _run(options: argparse.Namespace) -> None:
     if options.cuda:
-        raise RefusedError("operators with a CUDA half are not there yet; without --cuda you get one for the CPU")
+        raise RefusedError(
+            "operators with a CUDA half are not there yet; without --cuda you get one for the CPU"
+        )
     check_name(options.name, options.package)
     name, folder = options.name, options.dir
     if options.package:

@@ -32,21 +32,18 @@ def load_operators(package: MutableMapping[str, Any]) -> list[str]:
 
     Raises ImportError for a package that was not built, and wick.BuildError for an editable one that does not build.
     """
-    name = package["__name__"]
     folders = _folders(package)
     # Sources first: an editable install may lie over what an earlier one left.
-    loaded = _load_sources(folders)
+    loaded = _load_sources(folders) or _load_modules(folders)
     if loaded is None:
-        loaded = [load(path) for path in _modules(folders)]
-    if not loaded:
+        name = package["__name__"]
         raise ImportError(
             f"{name} has no operators in {' or '.join(folders)}: it was not built. "
             "Install it with `pip install .`, or `pip install -e .` to work on it",
             name=name,
         )
-    found = {n: getattr(one, n) for one in loaded for n in one.names}
-    package.update(found)
-    return sorted(found)
+    package.update((name, getattr(loaded, name)) for name in loaded.names)
+    return sorted(loaded.names)
 
 
 def _folders(package: MutableMapping[str, Any]) -> list[str]:
@@ -55,32 +52,32 @@ def _folders(package: MutableMapping[str, Any]) -> list[str]:
     return [os.path.join(os.path.abspath(p), _FOLDER) for p in paths]
 
 
-def _modules(folders: Iterable[str]) -> list[str]:
-    return [m for folder in folders for m in sorted(glob.glob(os.path.join(glob.escape(folder), "*.so")))]
+def _load_modules(folders: Iterable[str]) -> Loaded | None:
+    patterns = [os.path.join(glob.escape(folder), "*.so") for folder in folders]
+    modules = [path for pattern in patterns for path in sorted(glob.glob(pattern))]
+    return load(sources=modules) if modules else None
 
 
-def _load_sources(folders: Iterable[str]) -> list[Loaded] | None:
+def _load_sources(folders: Iterable[str]) -> Loaded | None:
     """The operators of an editable install; None where it is not one."""
     for folder in folders:
         path = os.path.join(folder, _LIST)
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 about = json.load(file)
-            return [_load_source(s, about) for s in _sources(path, about["sources"])]
+            loaded = load(sources=_sources(path, about["sources"]), flags=about["flags"])
+            _check_namespace(loaded, about["namespace"])
+            return loaded
     return None
 
 
-def _load_source(path: str, about: dict[str, Any]) -> Loaded:
-    loaded = load(path, flags=about["flags"])
+def _check_namespace(loaded: Loaded, wanted: list[str]) -> None:
     for name in loaded.names:
-        namespace = getattr(loaded, name).__self__.namespace
-        if namespace == "local" and about["namespace"]:
-            wanted = about["namespace"][0]
+        if wanted and getattr(loaded, name).__self__.namespace == "local":
             raise ImportError(
-                f"{path}: {name} is in no namespace; an editable install needs it in the file: "
-                f"WICK_NAMESPACE({wanted});"
+                f"{name} is in no namespace; in an editable install its file has to name it: "
+                f"WICK_NAMESPACE({wanted[0]});"
             )
-    return loaded
 
 
 def _sources(path: str, patterns: Iterable[str]) -> list[str]:

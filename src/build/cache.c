@@ -135,8 +135,9 @@ static bool is_sealed(const char *data, size_t bytes)
     return hash.high == s.hash.high && hash.low == s.hash.low;
 }
 
-wick_status wick_cache_read(wick_ctx *ctx, const wick_cache *cache, const char *key, const char *ending, char **out,
-                            size_t *bytes)
+/* `look` only: the entry is neither marked as used nor removed. */
+static wick_status read_entry(wick_ctx *ctx, const wick_cache *cache, const char *key, const char *ending, bool look,
+                              char **out, size_t *bytes)
 {
     char *path = wick_cache_path(cache, key, ending), *data = NULL;
     size_t n = 0;
@@ -147,16 +148,28 @@ wick_status wick_cache_read(wick_ctx *ctx, const wick_cache *cache, const char *
     if (!wick_file_exists(path) || wick_file_read(ctx, path, &data, &n) != WICK_OK) {
         wick_ctx_clear(ctx); /* gone, or not readable: a miss */
     } else if (!is_sealed(data, n)) {
-        unlink(path);
+        if (!look) unlink(path);
         wick_free(data);
     } else {
-        utimensat(AT_FDCWD, path, NULL, 0); /* used now, for the sweep */
+        if (!look) utimensat(AT_FDCWD, path, NULL, 0); /* used now, for the sweep */
         *bytes = n - sizeof(seal);
         data[*bytes] = 0;
         *out = data;
     }
     wick_free(path);
     return WICK_OK;
+}
+
+wick_status wick_cache_read(wick_ctx *ctx, const wick_cache *cache, const char *key, const char *ending, char **out,
+                            size_t *bytes)
+{
+    return read_entry(ctx, cache, key, ending, false, out, bytes);
+}
+
+wick_status wick_cache_peek(wick_ctx *ctx, const wick_cache *cache, const char *key, const char *ending, char **out,
+                            size_t *bytes)
+{
+    return read_entry(ctx, cache, key, ending, true, out, bytes);
 }
 
 wick_status wick_cache_write(wick_ctx *ctx, const wick_cache *cache, const char *key, const char *ending,

@@ -33,9 +33,17 @@ char *wick_cache_path(const wick_cache *cache, const char *key, const char *endi
 /* Reads an entry and checks its seal. *out (NUL-terminated, owned) is NULL when it is absent or broken. */
 wick_status wick_cache_read(wick_ctx *ctx, const wick_cache *cache, const char *key, const char *ending, char **out,
                             size_t *bytes);
+/* The same for those who only look: it does not count as use, and a broken entry stays. */
+wick_status wick_cache_peek(wick_ctx *ctx, const wick_cache *cache, const char *key, const char *ending, char **out,
+                            size_t *bytes);
 /* Seals and publishes an entry. */
 wick_status wick_cache_write(wick_ctx *ctx, const wick_cache *cache, const char *key, const char *ending,
                              const void *data, size_t bytes);
+
+/* ---- cached.c ---- */
+
+/* The key of the module that the note at `key` leads to; false when out of memory. */
+bool wick_cached_module_key(const char *key, const char *note, char out[WICK_CACHE_KEY_DIGITS + 1]);
 
 /* ---- cache_lock.c ---- */
 

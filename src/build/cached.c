@@ -86,13 +86,14 @@ static wick_status make_key(request *r)
 }
 
 /* The module's own key: the request's, and the files that the note describes. */
-static bool module_key(const request *r, const char *depends, char out[WICK_CACHE_KEY_DIGITS + 1])
+static bool module_key(const char *request_key, const char *depends, char out[WICK_CACHE_KEY_DIGITS + 1])
 {
     wick_text all = {0};
-    wick_text_printf(&all, "%s\n%s", r->key, depends);
-    if (!all.failed) wick_hash_hex(wick_hash_bytes(all.data, all.size), out);
+    wick_text_printf(&all, "%s\n%s", request_key, depends);
+    bool ok = !all.failed;
+    if (ok) wick_hash_hex(wick_hash_bytes(all.data, all.size), out);
     wick_text_free(&all);
-    return !all.failed;
+    return ok;
 }
 
 /* ---- looking ---- */
@@ -104,6 +105,11 @@ static const char *depends_of(const char *note)
     return lines ? lines + 2 : note;
 }
 
+bool wick_cached_module_key(const char *key, const char *note, char out[WICK_CACHE_KEY_DIGITS + 1])
+{
+    return module_key(key, depends_of(note), out);
+}
+
 static wick_status look_up(const request *r, wick_built *out)
 {
     char key[WICK_CACHE_KEY_DIGITS + 1], *note = NULL, *module = NULL;
@@ -112,7 +118,7 @@ static wick_status look_up(const request *r, wick_built *out)
     if (!note) return WICK_OK;
     const char *depends = depends_of(note);
     wick_status s = WICK_OK;
-    if (wick_depends_hold(depends) && module_key(r, depends, key))
+    if (wick_depends_hold(depends) && module_key(r->key, depends, key))
         s = wick_cache_read(r->ctx, &r->cache, key, ".so", &module, &n);
     if (module) {
         out->path = wick_cache_path(&r->cache, key, ".so");
@@ -154,7 +160,7 @@ static wick_status write_entries(const request *r, const wick_built *built, cons
 static void keep(const request *r, wick_built *built, wick_text *warnings)
 {
     char key[WICK_CACHE_KEY_DIGITS + 1];
-    if (!r->cache.folder || !built->depends || !module_key(r, built->depends, key)) return;
+    if (!r->cache.folder || !built->depends || !module_key(r->key, built->depends, key)) return;
     if (write_entries(r, built, key) != WICK_OK) {
         wick_text_printf(warnings, "%s: built, but not kept: %s\n", r->scan->file, wick_ctx_message(r->ctx));
         wick_ctx_clear(r->ctx);

@@ -56,6 +56,8 @@ const wick_flag wick_toolchain_flags[] = {
     {WICK_FLAG_SANITIZE, "-g", NULL, "reports name the source's lines"},
     {WICK_FLAG_SANITIZE, "-Wl,-z,undefs", NULL,
      "the sanitizers' functions come from the program that loads the module"},
+    {WICK_FLAG_SANITIZE, "-Wno-unused-command-line-argument", NULL,
+     "clang need not warn that the one before it is for linking only"},
 #if defined(__x86_64__)
     {WICK_FLAG_NATIVE, "-march=native", NULL, "wick.load and --native: all that this CPU can do"},
     {WICK_FLAG_BASELINE, "-march=x86-64", NULL, "--portable: runs on every x86-64 CPU"},

@@ -23,10 +23,10 @@ typedef struct cli_pair {
 
 typedef struct cli_verb {
     const char *name;
-    const char *called;      /* "wick build": what its messages begin with */
-    const char *purpose;     /* one line */
-    const char *operands;    /* "FILE..."; "" when it takes none */
-    const char *description; /* paragraphs, an empty line between them */
+    const char *called;                /* "wick build": what its messages begin with */
+    const char *purpose;               /* one line */
+    const char *operands;              /* "FILE..."; "" when it takes none */
+    const char *description;           /* paragraphs, an empty line between them */
     const struct argp_option *options; /* NULL: none but --help */
     const cli_pair *words;             /* what the operand may be; NULL: anything */
     const cli_pair *environment;       /* the variables it reads; NULL: none */

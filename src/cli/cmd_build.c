@@ -99,17 +99,18 @@ static error_t parse(int key, char *value, struct argp_state *state)
 
 /* ---- the environment of a package's build ---- */
 
+/* As wick_add_operators reads it: any word but those that mean no. */
 static bool is_on(const char *value)
 {
-    static const char *const words[] = {"1", "on", "true", "yes"};
-    for (int i = 0; value && i < WICK_COUNT(words); i++) {
-        if (strcasecmp(value, words[i]) == 0) return true;
+    static const char *const no[] = {"", "0", "off", "no", "false", "n"};
+    for (int i = 0; value && i < WICK_COUNT(no); i++) {
+        if (strcasecmp(value, no[i]) == 0) return false;
     }
-    return false;
+    return value != NULL;
 }
 
-/* Device code is built where an operator has a <name>_cuda; the files so far have none, so these two
- * are only confirmed. */
+/* Device code is built where an operator has a <name>_cuda; the files so far have none, so these
+ * two are only confirmed. */
 static void tell_gpu_settings(const cli_verb *verb)
 {
     static const char *const names[] = {"USE_CUDA", "GPU_TARGETS"};

@@ -1,9 +1,9 @@
 /* editor.c -- what an editor needs to understand operator files
  *
  * clangd reads DIR/compile_commands.json. It opens an operator's file as it is, without the code
- * that the build puts around it, so what that code defines comes as -D: the element types (the first
- * that the file lists) and the numbers of its choices. Definitions on the command line do not get
- * out of date while a signature is being edited, as declarations in a generated header would.
+ * that the build puts around it, so what that code defines comes as -D: the element types (the
+ * first that the file lists) and the numbers of its choices. Definitions on the command line do not
+ * get out of date while a signature is being edited, as declarations in a generated header would.
  */
 #include "cli.h"
 
@@ -26,8 +26,7 @@ static void define(wick_args *args, const char *name, const char *value)
 {
     wick_text flag = {0};
     wick_text_printf(&flag, "-D%s=%s", name, value);
-    wick_args_add(args, flag.failed ? NULL
-                                    : wick_arena_strndup(args->arena, flag.data, flag.size));
+    wick_args_add(args, flag.failed ? NULL : wick_arena_strndup(args->arena, flag.data, flag.size));
     wick_text_free(&flag);
 }
 
@@ -85,7 +84,8 @@ static void define_choices(wick_args *args, const wick_scan *scan)
     }
 }
 
-static void add_entry(wick_text *out, const wick_scan *scan, const char *path, const wick_args *args)
+static void add_entry(wick_text *out, const wick_scan *scan, const char *path,
+                      const wick_args *args)
 {
     wick_text_add(out, "  {\n    \"directory\": ");
     cli_add_json(out, scan->folder);

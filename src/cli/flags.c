@@ -79,7 +79,7 @@ static void print_march(const wick_args *compiler, const char *march)
     const char *argv[] = {compiler->items[0], march, "-###", "-E", "-x", "c", "/dev/null", NULL};
     bool found = false;
     wick_ctx_init(&ctx, NULL);
-    printf("%s  is ", march);
+    printf("cpu       %s is ", march);
     if (wick_process_run(&ctx, argv, &said) == WICK_OK && said.exit_code == 0) {
         const char *text = wick_text_str(&said.output);
         const char *gcc = strstr(text, "cc1 ");

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 80, OPTION_COLUMN = 30, PAIR_COLUMN = 18, KEY_USAGE = 1000 };
+enum { WIDTH = 80, OPTION_COLUMN = 30, PAIR_COLUMN = 19, KEY_USAGE = 1000 };
 
 /* ---- layout ---- */
 

@@ -13,7 +13,12 @@ void cli_put_name(FILE *out, const char *s)
 static int utf8_bytes(const unsigned char *s)
 {
     unsigned code;
-    int n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
+    int n = s[0] < 0x80   ? 1
+            : s[0] < 0xc2 ? 0
+            : s[0] < 0xe0 ? 2
+            : s[0] < 0xf0 ? 3
+            : s[0] < 0xf5 ? 4
+                          : 0;
     if (n < 2) return n;
     code = s[0] & (0xffu >> (n + 1));
     for (int i = 1; i < n; i++) {

@@ -285,11 +285,16 @@ static wick_overlap overlap(const wick_tensor *a, const wick_tensor *b)
     return wick_shape_overlap(&va, wick_dtype_size(a->dtype), &vb, wick_dtype_size(b->dtype));
 }
 
+static bool is_contiguous(const wick_tensor *t)
+{
+    return wick_shape_is_contiguous(t->dim, t->size, t->stride);
+}
+
 /* A tensor that is written must have its elements to itself; sharing all of them with another argument is fine. */
 static wick_status check_written(frame *f, const char *name, const wick_tensor *t, const place *self)
 {
     if (t->device_type == WICK_META) return WICK_OK;
-    if (t->stride && wick_shape_overlaps_itself(t->dim, t->size, t->stride))
+    if (!is_contiguous(t) && wick_shape_overlaps_itself(t->dim, t->size, t->stride))
         return wick_fail(f->ctx, WICK_EINVAL,
                          "%s is written in place, but several of its elements share memory (an expanded tensor?): "
                          "clone it first",
@@ -301,11 +306,6 @@ static wick_status check_written(frame *f, const char *name, const wick_tensor *
                              input(f, i)->name);
     }
     return WICK_OK;
-}
-
-static bool is_contiguous(const wick_tensor *t)
-{
-    return wick_shape_is_contiguous(t->dim, t->size, t->stride);
 }
 
 static wick_status place_input(frame *f, int i)

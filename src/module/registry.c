@@ -108,8 +108,29 @@ void wick_registry_suggest(wick_text *out, const char *ns, const char *name)
 
 wick_op_def *wick_op_current(const wick_op *op) { return atomic_load_explicit(&op->def, memory_order_acquire); }
 
+static bool runs_here(const wick_variant *variant)
+{
+    if (variant->isa == WICK_ISA_BASELINE) return true;
+#if defined(__x86_64__)
+    return variant->isa == WICK_ISA_X86_64_V3 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+#else
+    return false;
+#endif
+}
+
+static const wick_variant *find_types(const wick_op_def *def, const uint8_t *types)
+{
+    for (wick_variant_node *n = atomic_load_explicit(&def->variants, memory_order_acquire); n; n = n->next)
+        if (!memcmp(n->variant->types, types, sizeof n->variant->types)) return n->variant;
+    return NULL;
+}
+
+/* What this CPU cannot run is left out, and the better of two stands in front, so that a call takes the first that fits. */
 wick_status wick_op_def_push(wick_ctx *ctx, wick_op_def *def, const wick_variant *variant)
 {
+    const wick_variant *there = find_types(def, variant->types);
+    if (!runs_here(variant) || (there && there->isa >= variant->isa)) return WICK_OK;
     wick_variant_node *node = wick_malloc(sizeof *node);
     if (!node) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
     node->variant = variant;
@@ -119,29 +140,12 @@ wick_status wick_op_def_push(wick_ctx *ctx, wick_op_def *def, const wick_variant
     return WICK_OK;
 }
 
-static bool cpu_has_v3(void)
-{
-#if defined(__x86_64__)
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-           __builtin_cpu_supports("bmi2");
-#else
-    return false;
-#endif
-}
-
 const wick_variant *wick_op_def_variant(const wick_op_def *def, const wick_dtype *types)
 {
-    const wick_variant *best = NULL;
-    for (wick_variant_node *n = atomic_load_explicit(&def->variants, memory_order_acquire); n; n = n->next) {
-        const wick_variant *v = n->variant;
-        bool fits = true;
-        for (int i = 0; i < def->sig->n_variables && fits; i++)
-            fits = v->types[i] == (uint8_t)types[i];
-        if (!fits || (best && best->isa >= v->isa)) continue;
-        if (v->isa == WICK_ISA_X86_64_V3 && !cpu_has_v3()) continue;
-        best = v;
-    }
-    return best;
+    uint8_t wanted[WICK_MAX_VARIABLES] = {0};
+    for (int i = 0; i < def->sig->n_variables; i++)
+        wanted[i] = (uint8_t)types[i];
+    return find_types(def, wanted);
 }
 
 const char *wick_op_name(const wick_op *op) { return op->name; }

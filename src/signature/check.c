@@ -182,8 +182,20 @@ static wick_status check_accumulate(wick_ctx *ctx, wick_signature *sig)
                                first->name);
 }
 
+/* An output's type is needed even when every optional input is absent. */
+static bool is_output_type(const wick_signature *sig, int variable)
+{
+    for (int i = 0; i < sig->n_outputs; i++) {
+        const wick_param *p = &sig->outputs[i];
+        bool typed = p->kind == WICK_KIND_TENSOR && p->elem.kind != WICK_ELEM_FIXED;
+        if (typed && p->elem.variable == variable) return true;
+    }
+    return false;
+}
+
 /* A call tells the element types by its tensors, so one that cannot be absent must carry each
- * variable. */
+ * variable that an output has. One that only optional inputs have is at its first type when all of
+ * them are absent. */
 static wick_status check_variables(wick_ctx *ctx, const wick_signature *sig)
 {
     for (int i = 0; i < sig->n_variables; i++) {
@@ -194,7 +206,7 @@ static wick_status check_variables(wick_ctx *ctx, const wick_signature *sig)
             told |= !sig->inputs[j].optional;
             absent = &sig->inputs[j];
         }
-        if (told) continue;
+        if (told || (absent && !is_output_type(sig, i))) continue;
         if (absent)
             return wick_signature_fail(ctx, sig->text, absent->offset,
                                        "%s can be told only from %s, which may be absent",

@@ -107,8 +107,11 @@ static wick_status read_shape(wick_ctx *ctx, wick_arena *arena, const char *name
 
 static wick_status read_tensor(wick_ctx *ctx, const char *name, torch_ivalue v, wick_value *out)
 {
+    torch_handle handle = as_handle(v);
     out->kind = WICK_VALUE_TENSOR;
-    return wick_torch_read(ctx, name, as_handle(v), &out->as.tensor);
+    if (wick_torch_kind(handle) == WICK_TORCH_SPECIAL) return wick_torch_read(ctx, name, handle, &out->as.tensor);
+    wick_torch_read_plain(handle, &out->as.tensor);
+    return out->as.tensor.dim <= WICK_MAX_RANK ? WICK_OK : wick_torch_read(ctx, name, handle, &out->as.tensor);
 }
 
 static wick_status read_argument(wick_ctx *ctx, wick_arena *arena, const wick_param *p, torch_ivalue v, wick_value *out)

@@ -19,6 +19,7 @@ struct wick_registration {
     char *schema;     /* "relu(Tensor x) -> Tensor" */
     char *twin;       /* "wick_raw::local__relu" */
     int slot;
+    bool left; /* torch no longer knows it */
     torch_library_handle library[N_LIBRARIES];
 };
 
@@ -96,20 +97,35 @@ static torch_error enter(wick_registration *r, const char *raw_schema)
     return e;
 }
 
+/* Leaves torch. What is left keeps its slot until that is needed: a thread may still be on its way through the
+ * trampoline, and is told what happened. */
 static void leave(wick_registration *r)
 {
     for (int i = N_LIBRARIES; i-- > 0;)
         if (r->library[i]) shim.aoti_torch_delete_library_object(r->library[i]);
-    slots[r->slot] = NULL;
+    r->left = true;
+}
+
+static void registration_free(wick_registration *r)
+{
+    if (!r) return;
     wick_free(r->schema);
     wick_free(r->twin);
     wick_free(r);
 }
 
+/* Slots are taken in turn, so that one that was given up rests as long as possible. */
 static int free_slot(void)
 {
-    for (int i = 0; i < WICK_MAX_REGISTRATIONS; i++)
-        if (!slots[i]) return i;
+    static int next;
+    for (int i = 0; i < WICK_MAX_REGISTRATIONS; i++) {
+        int slot = (next + i) % WICK_MAX_REGISTRATIONS;
+        if (slots[slot] && !slots[slot]->left) continue;
+        registration_free(slots[slot]);
+        slots[slot] = NULL;
+        next = slot + 1;
+        return slot;
+    }
     return -1;
 }
 
@@ -126,11 +142,7 @@ static wick_registration *registration_new(wick_op *op, const char *schema)
     }
     wick_text_free(&twin);
     if (r && r->schema && r->twin) return r;
-    if (r) {
-        wick_free(r->schema);
-        wick_free(r->twin);
-        wick_free(r);
-    }
+    registration_free(r);
     return NULL;
 }
 
@@ -147,10 +159,11 @@ static wick_status enter_anew(wick_ctx *ctx, wick_op *op, const char *schema)
     slots[slot] = r;
     wick_text_printf(&raw_schema, "%s%s", strstr(r->twin, "::") + 2, schema + strlen(op->name));
     wick_status s = raw_schema.failed ? wick_fail(ctx, WICK_ENOMEM, "out of memory") : WICK_OK;
-    if (s == WICK_OK && enter(r, wick_text_str(&raw_schema)) != 0) s = wick_fail(ctx, WICK_ETORCH, "torch refuses operator %s::%s with schema %s: %s", op->ns, op->name, schema,
-                              shim.torch_exception_get_what_without_backtrace
-                                  ? shim.torch_exception_get_what_without_backtrace()
-                                  : "is the name taken by another library?");
+    if (s == WICK_OK && enter(r, wick_text_str(&raw_schema)) != 0)
+        s = wick_fail(ctx, WICK_ETORCH, "torch refuses operator %s::%s with schema %s: %s", op->ns, op->name, schema,
+                      shim.torch_exception_get_what_without_backtrace
+                          ? shim.torch_exception_get_what_without_backtrace()
+                          : "is the name taken by another library?");
     wick_text_free(&raw_schema);
     if (s == WICK_OK)
         op->bridge = r;

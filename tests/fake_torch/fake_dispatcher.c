@@ -1,4 +1,5 @@
-/* fake_dispatcher.c -- libraries, schemas and kernels; what a library added leaves with it, as in torch */
+/* fake_dispatcher.c -- libraries, schemas and kernels; what a library added leaves with it, as in
+ * torch */
 #include "fake_torch.h"
 
 #include <stdatomic.h>
@@ -43,14 +44,15 @@ static torch_error library_new(const char *ns, const char *key, torch_library_ha
     return 0;
 }
 
-torch_error aoti_torch_library_init_fragment(const char *ns, const char *file, uint32_t line, torch_library_handle *out)
+torch_error aoti_torch_library_init_fragment(const char *ns, const char *file, uint32_t line,
+                                             torch_library_handle *out)
 {
     (void)file, (void)line;
     return library_new(ns, "", out);
 }
 
-torch_error aoti_torch_library_init_impl(const char *ns, const char *key, const char *file, uint32_t line,
-                                         torch_library_handle *out)
+torch_error aoti_torch_library_init_impl(const char *ns, const char *key, const char *file,
+                                         uint32_t line, torch_library_handle *out)
 {
     (void)file, (void)line;
     return library_new(ns, key, out);
@@ -62,7 +64,9 @@ static struct torch_library *find(const char *qualified, const char *key)
     if (!name) return NULL;
     size_t n = (size_t)(name - qualified);
     for (struct torch_library *l = libraries; l; l = l->next)
-        if (!strncmp(l->ns, qualified, n) && !l->ns[n] && !strcmp(l->name, name + 2) && !strcmp(l->key, key)) return l;
+        if (!strncmp(l->ns, qualified, n) && !l->ns[n] && !strcmp(l->name, name + 2) &&
+            !strcmp(l->key, key))
+            return l;
     return NULL;
 }
 
@@ -78,13 +82,15 @@ torch_error aoti_torch_library_def(torch_library_handle library, const char *sch
     return 0;
 }
 
-torch_error torch_library_def_with_tags(torch_library_handle library, const char *schema, const int32_t *tags, int32_t n)
+torch_error torch_library_def_with_tags(torch_library_handle library, const char *schema,
+                                        const int32_t *tags, int32_t n)
 {
     if (n != 1 || tags[0] != torch_tag_pt2_compliant_tag()) return fake_error("an unknown tag");
     return aoti_torch_library_def(library, schema);
 }
 
-torch_error torch_library_impl(torch_library_handle library, const char *name, torch_kernel kernel, uint64_t flags)
+torch_error torch_library_impl(torch_library_handle library, const char *name, torch_kernel kernel,
+                               uint64_t flags)
 {
     (void)flags;
     if (fake_fails_now()) return 1;
@@ -159,7 +165,8 @@ static torch_error run_aten(const char *name, torch_ivalue *stack)
     return 0;
 }
 
-torch_error torch_call_dispatcher(const char *name, const char *overload, torch_ivalue *stack, uint64_t version)
+torch_error torch_call_dispatcher(const char *name, const char *overload, torch_ivalue *stack,
+                                  uint64_t version)
 {
     (void)version;
     if (*overload) return fake_error("no such overload");

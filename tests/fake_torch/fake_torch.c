@@ -19,7 +19,8 @@ typedef struct fake_storage {
 } fake_storage;
 
 typedef struct fake_tensor_impl {
-    uint64_t words[N_WORDS]; /* as in torch: a vtable, a reference count, ... the dispatch keys among them */
+    uint64_t words[N_WORDS]; /* as in torch: a vtable, a reference count, ... the dispatch keys
+                                among them */
     atomic_long references;
     fake_storage *storage;
     fake_facts facts;
@@ -66,7 +67,8 @@ bool fake_fails_now(void)
 
 fake_counts fake_live(void)
 {
-    fake_counts counts = {live.handles, live.storages, live.boxes, live.strings, live.lists, fake_libraries};
+    fake_counts counts = {live.handles, live.storages, live.boxes,
+                          live.strings, live.lists,    fake_libraries};
     return counts;
 }
 
@@ -77,7 +79,8 @@ const char *fake_raised(void)
     return has ? raised : NULL;
 }
 
-void aoti_torch_check(bool ok, const char *function, const char *file, uint32_t line, const char *message)
+void aoti_torch_check(bool ok, const char *function, const char *file, uint32_t line,
+                      const char *message)
 {
     (void)function, (void)file, (void)line;
     if (ok) return;
@@ -120,7 +123,8 @@ static fake_tensor_impl *impl_on(fake_storage *storage)
     fake_tensor_impl *impl = calloc(1, sizeof *impl);
     if (!impl) abort();
     for (int i = 0; i < N_WORDS; i++)
-        impl->words[i] = (uint64_t)(uintptr_t)impl + (uint64_t)i; /* nothing that could be taken for keys */
+        impl->words[i] =
+            (uint64_t)(uintptr_t)impl + (uint64_t)i; /* nothing that could be taken for keys */
     impl->words[KEYS_WORD] = FAKE_KEYS_PLAIN;
     impl->storage = storage;
     storage->references++;
@@ -240,8 +244,9 @@ torch_error aoti_torch_is_defined(torch_handle handle, bool *out)
     return 0;
 }
 
-torch_error aoti_torch_empty_strided(int64_t dim, const int64_t *size, const int64_t *stride, int32_t dtype,
-                                     int32_t device, int32_t device_index, torch_handle *out)
+torch_error aoti_torch_empty_strided(int64_t dim, const int64_t *size, const int64_t *stride,
+                                     int32_t dtype, int32_t device, int32_t device_index,
+                                     torch_handle *out)
 {
     if (fake_fails_now()) return 1;
     *out = fake_tensor(dtype, (int)dim, size, stride);
@@ -250,16 +255,18 @@ torch_error aoti_torch_empty_strided(int64_t dim, const int64_t *size, const int
     return 0;
 }
 
-static void copy_from(fake_tensor_impl *to, const fake_tensor_impl *from, int64_t at, int64_t to_offset,
-                      int64_t from_offset)
+static void copy_from(fake_tensor_impl *to, const fake_tensor_impl *from, int64_t at,
+                      int64_t to_offset, int64_t from_offset)
 {
     size_t bytes = bytes_of(to->facts.dtype);
     if (at == to->dim) {
-        memcpy(to->storage->data + (size_t)to_offset * bytes, from->storage->data + (size_t)from_offset * bytes, bytes);
+        memcpy(to->storage->data + (size_t)to_offset * bytes,
+               from->storage->data + (size_t)from_offset * bytes, bytes);
         return;
     }
     for (int64_t i = 0; i < to->size[at]; i++)
-        copy_from(to, from, at + 1, to_offset + i * to->stride[at], from_offset + i * from->stride[at]);
+        copy_from(to, from, at + 1, to_offset + i * to->stride[at],
+                  from_offset + i * from->stride[at]);
 }
 
 /* As torch's: it writes, so it bumps. Autograd would record it, were grad mode on. */
@@ -299,7 +306,10 @@ torch_error torch_list_push_back(torch_list_handle list, torch_ivalue item)
 }
 
 torch_error torch_list_size(torch_list_handle list, size_t *out) { return *out = list->n, 0; }
-torch_error torch_list_get_item(torch_list_handle list, size_t i, torch_ivalue *out) { return *out = list->items[i], 0; }
+torch_error torch_list_get_item(torch_list_handle list, size_t i, torch_ivalue *out)
+{
+    return *out = list->items[i], 0;
+}
 
 torch_error torch_delete_list(torch_list_handle list)
 {
@@ -378,7 +388,10 @@ bool _ZNK3c1010TensorImpl13requires_gradEv(const void *impl)
     return ((const fake_tensor_impl *)impl)->facts.requires_grad != lies;
 }
 
-void _ZN5torch8autograd4impl12bump_versionERKN2at6TensorE(torch_handle handle) { fake_bump(handle); }
+void _ZN5torch8autograd4impl12bump_versionERKN2at6TensorE(torch_handle handle)
+{
+    fake_bump(handle);
+}
 
 /* ---- threads ---- */
 
@@ -396,7 +409,8 @@ static void *run_piece(void *arg)
 }
 
 /* The caller and one more thread, each with half. */
-torch_error torch_parallel_for(int64_t begin, int64_t end, int64_t grain, torch_body body, void *arg)
+torch_error torch_parallel_for(int64_t begin, int64_t end, int64_t grain, torch_body body,
+                               void *arg)
 {
     if (fake_fails_now()) return 1;
     int64_t half = begin + (end - begin) / 2;

@@ -1,11 +1,11 @@
 /* fake_torch.h -- a stand-in for the slice of libtorch's C shim that src/torch/shim.h lists
  *
- *   fake_torch.c        tensors on malloc, lists, strings, boxes, modes, threads; everything that is out is counted
- *   fake_dispatcher.c   libraries, schemas, kernels, and calls by name
+ *   fake_torch.c        tensors on malloc, lists, strings, boxes, modes, threads; everything that
+ * is out is counted fake_dispatcher.c   libraries, schemas, kernels, and calls by name
  *
- * The bridge finds it by dlsym, as it finds torch. A tensor's implementation has its dispatch keys where the bridge can
- * learn them. Where torch would throw, the stand-in remembers the words and returns: the bridge owns nothing by then,
- * and does nothing afterwards.
+ * The bridge finds it by dlsym, as it finds torch. A tensor's implementation has its dispatch keys
+ * where the bridge can learn them. Where torch would throw, the stand-in remembers the words and
+ * returns: the bridge owns nothing by then, and does nothing afterwards.
  */
 #ifndef WICK_FAKE_TORCH_H
 #define WICK_FAKE_TORCH_H
@@ -20,8 +20,8 @@ typedef struct fake_counts {
 
 fake_counts fake_live(void);
 
-/* The n-th call from now on that can fail does (1: the next one), with the words "injected"; 0 stops. Functions that
- * only read or give back never fail. Per thread. */
+/* The n-th call from now on that can fail does (1: the next one), with the words "injected"; 0
+ * stops. Functions that only read or give back never fail. Per thread. */
 void fake_fail_after(long n);
 bool fake_fails_now(void);
 /* Remembers words for torch_exception_get_what_without_backtrace; returns 1. */
@@ -36,7 +36,14 @@ void fake_delete(void *p);
 
 /* ---- tensors ---- */
 
-enum { FAKE_CPU = 0, FAKE_CUDA = 1, FAKE_META = 14, FAKE_XLA = 9, FAKE_STRIDED = 0, FAKE_SPARSE = 1 };
+enum {
+    FAKE_CPU = 0,
+    FAKE_CUDA = 1,
+    FAKE_META = 14,
+    FAKE_XLA = 9,
+    FAKE_STRIDED = 0,
+    FAKE_SPARSE = 1
+};
 enum {
     FAKE_U8 = 0,
     FAKE_I8 = 1,
@@ -73,7 +80,8 @@ const void *fake_impl_of(torch_handle handle);
 void *fake_data(torch_handle handle);
 /* How often it or a view of it was written through torch's own functions. */
 long fake_version(torch_handle handle);
-/* A view of the first `length` along dimension 0, and one with a dimension of size 1 in front. Take over the handle. */
+/* A view of the first `length` along dimension 0, and one with a dimension of size 1 in front. Take
+ * over the handle. */
 torch_handle fake_narrow(torch_handle handle, int64_t length);
 torch_handle fake_unsqueeze(torch_handle handle);
 void fake_bump(torch_handle handle);

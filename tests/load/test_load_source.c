@@ -1,4 +1,5 @@
-/* test_load_source.c -- a source becomes operators: at once, lazily for other types, again after a change */
+/* test_load_source.c -- a source becomes operators: at once, lazily for other types, again after a
+ * change */
 #include "builder.h"
 #include "module.h"
 
@@ -64,7 +65,9 @@ static double call_with(wick_ctx *c, wick_op *op, wick_dtype dtype)
     wick_value arg = wick_tensor_of(data, dtype, 1, three), result = {0};
     if (wick_op_call(c, op, &arg, 1, &result, 1) != WICK_OK) return -1;
     const void *y = result.as.tensor.data;
-    last = dtype == WICK_F32 ? ((const float *)y)[2] : dtype == WICK_F64 ? ((const double *)y)[2] : ((const int32_t *)y)[2];
+    last = dtype == WICK_F32   ? ((const float *)y)[2]
+           : dtype == WICK_F64 ? ((const double *)y)[2]
+                               : ((const int32_t *)y)[2];
     wick_value_free(&result);
     return last;
 }
@@ -140,12 +143,17 @@ Test(load_source, loading_again_swaps_the_code)
 Test(load_source, loading_again_with_another_signature_changes_the_operator)
 {
     wick_op *op = load("<cell 1>", SOURCE("1"));
-    load("<cell 1>", HEAD("x: T[*N], by: float -> y: T[*N] where T: f32")
-         "WICK_IMPL wick_status f_cpu(wick_ctx *ctx, const T *x, double by, T *y, int64_t N)\n"
-         "{\n    (void)ctx;\n    for (int64_t i = 0; i < N; i++) y[i] = x[i] * (T)by;\n    return WICK_OK;\n}\n");
+    load("<cell 1>",
+         HEAD("x: T[*N], by: float -> y: T[*N] where T: f32") "WICK_IMPL wick_status "
+                                                              "f_cpu(wick_ctx *ctx, const T *x, "
+                                                              "double by, T *y, int64_t N)\n"
+                                                              "{\n    (void)ctx;\n    for (int64_t "
+                                                              "i = 0; i < N; i++) y[i] = x[i] * "
+                                                              "(T)by;\n    return WICK_OK;\n}\n");
     float x[] = {1, 2, 3};
     wick_value args[] = {wick_tensor_of(x, WICK_F32, 1, three), wick_float(2)}, result = {0};
-    cr_assert_eq(wick_op_call(&ctx, op, args, 2, &result, 1), WICK_OK, "%s", wick_ctx_message(&ctx));
+    cr_assert_eq(wick_op_call(&ctx, op, args, 2, &result, 1), WICK_OK, "%s",
+                 wick_ctx_message(&ctx));
     cr_assert_eq(((float *)result.as.tensor.data)[2], 6);
     wick_value_free(&result);
     cr_assert_eq(wick_op_call(&ctx, op, args, 1, &result, 1), WICK_EINVAL);
@@ -164,9 +172,10 @@ Test(load_source, another_name_for_the_same_operator_is_refused)
 {
     wick_op *op = load("<cell 1>", SOURCE("1"));
     cr_assert_eq(load_as("<cell 2>", SOURCE("10")), WICK_EINVAL);
-    cr_assert_str_eq(wick_ctx_message(&ctx),
-                     "<cell 2>:2: operator local::f is already defined by <cell 1>: rename one of them, or put "
-                     "WICK_NAMESPACE(...) into one of the files");
+    cr_assert_str_eq(
+        wick_ctx_message(&ctx),
+        "<cell 2>:2: operator local::f is already defined by <cell 1>: rename one of them, or put "
+        "WICK_NAMESPACE(...) into one of the files");
     cr_assert_eq(call_with(&ctx, op, WICK_F32), 4);
 }
 
@@ -185,7 +194,8 @@ Test(load_source, what_does_not_compile_is_told_with_file_and_line)
     cr_assert_eq(strncmp(line, "<cell 1>:6:", 11), 0, "%s", line);
     cr_assert_not_null(strstr(line, "nonsense"), "%s", line);
     char said[256];
-    cr_assert_eq(call_with(&ctx, op, WICK_F32), -1, "the old code is not run behind the author's back");
+    cr_assert_eq(call_with(&ctx, op, WICK_F32), -1,
+                 "the old code is not run behind the author's back");
     first_line(said, sizeof said);
     cr_assert_str_eq(said, line);
     load("<cell 1>", SOURCE("10"));
@@ -195,8 +205,9 @@ Test(load_source, what_does_not_compile_is_told_with_file_and_line)
 Test(load_source, an_error_in_a_type_that_is_not_built_yet_is_told_at_once)
 {
     char line[256];
-    cr_assert_eq(load_as("<cell 1>", SOURCE("1") "_Static_assert((T)0.5 != 0, \"not for integers\");\n"),
-                 WICK_ECOMPILE);
+    cr_assert_eq(
+        load_as("<cell 1>", SOURCE("1") "_Static_assert((T)0.5 != 0, \"not for integers\");\n"),
+        WICK_ECOMPILE);
     first_line(line, sizeof line);
     cr_assert_eq(strncmp(line, "<cell 1>:", 9), 0, "%s", line);
     cr_assert_not_null(strstr(line, "not for integers"), "%s", line);
@@ -206,14 +217,16 @@ Test(load_source, an_error_in_a_type_that_is_not_built_yet_is_told_at_once)
 Test(load_source, a_bad_signature_and_a_missing_file_are_told)
 {
     cr_assert_eq(load_as("<cell 1>", HEAD("x: T[ -> y") ADD("1")), WICK_EINVAL);
-    cr_assert_eq(strncmp(wick_ctx_message(&ctx), "<cell 1>:2:", 11), 0, "%s", wick_ctx_message(&ctx));
+    cr_assert_eq(strncmp(wick_ctx_message(&ctx), "<cell 1>:2:", 11), 0, "%s",
+                 wick_ctx_message(&ctx));
     cr_assert_eq(load_as("/nowhere/op.c", NULL), WICK_EIO);
     cr_assert_not_null(strstr(wick_ctx_message(&ctx), "/nowhere/op.c"));
 }
 
 static void write_source(const char *path, const char *text)
 {
-    cr_assert_eq(wick_file_write(&ctx, path, text, strlen(text)), WICK_OK, "%s", wick_ctx_message(&ctx));
+    cr_assert_eq(wick_file_write(&ctx, path, text, strlen(text)), WICK_OK, "%s",
+                 wick_ctx_message(&ctx));
 }
 
 Test(load_source, a_file_is_known_by_its_absolute_path)
@@ -226,7 +239,8 @@ Test(load_source, a_file_is_known_by_its_absolute_path)
     cr_assert_eq(wick_path_absolute(&ctx, "op.c", &absolute), WICK_OK);
     cr_assert_str_eq(wick_op_current(op)->origin, absolute);
     write_source("op.c", SOURCE("10"));
-    cr_assert_eq(call_with(&ctx, op, WICK_F64), 4, "what is compiled later is the source as it was when loaded");
+    cr_assert_eq(call_with(&ctx, op, WICK_F64), 4,
+                 "what is compiled later is the source as it was when loaded");
     cr_assert_eq(load(absolute, NULL), op, "the same file under another name");
     cr_assert_eq(call_with(&ctx, op, WICK_F64), 13);
     cr_assert_eq(chdir("/"), 0);
@@ -237,11 +251,13 @@ Test(load_source, a_file_is_known_by_its_absolute_path)
 
 Test(load_source, warnings_are_handed_over)
 {
-    wick_source source = {"<cell 1>", HEAD("x: T[*N] -> y: T[*N] where T: f32") "#warning look here\n" ADD("1")};
+    wick_source source = {
+        "<cell 1>", HEAD("x: T[*N] -> y: T[*N] where T: f32") "#warning look here\n" ADD("1")};
     wick_build_options options = {.include_dir = WICK_TEST_ROOT "/include"};
     wick_module *module = NULL;
     char *warnings = NULL;
-    cr_assert_eq(wick_load_source(&ctx, &source, &options, &module, &warnings), WICK_OK, "%s", wick_ctx_message(&ctx));
+    cr_assert_eq(wick_load_source(&ctx, &source, &options, &module, &warnings), WICK_OK, "%s",
+                 wick_ctx_message(&ctx));
     cr_assert(warnings && strstr(warnings, "look here"), "%s", warnings ? warnings : "none");
     wick_string_free(warnings);
     wick_free(module->ops);

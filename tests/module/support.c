@@ -9,7 +9,8 @@ wick_slot seen[WICK_MAX_PARAMS + WICK_MAX_NAMED];
 int n_calls;
 wick_ctx test_ctx = {.services = &wick_plain_services, .device = -1};
 
-wick_op_entry entry_of(const char *name, const char *signature, const wick_variant *const *variant, const char *file)
+wick_op_entry entry_of(const char *name, const char *signature, const wick_variant *const *variant,
+                       const char *file)
 {
     wick_op_entry entry = {.name = name,
                            .signature = signature,
@@ -21,7 +22,8 @@ wick_op_entry entry_of(const char *name, const char *signature, const wick_varia
     return entry;
 }
 
-wick_op *define_variants(const char *name, const char *signature, const test_variant *variants, int n)
+wick_op *define_variants(const char *name, const char *signature, const test_variant *variants,
+                         int n)
 {
     enum { MOST = 64 };
     const wick_variant *pointers[MOST];
@@ -43,7 +45,8 @@ wick_op *define_variants(const char *name, const char *signature, const test_var
     snprintf(origin, sizeof origin, "/%s.c", name);
     wick_define what = {.table = &table, .path = "op.so", .origin = origin, .default_ns = "local"};
     wick_ctx_clear(&test_ctx);
-    cr_assert_eq(wick_module_define(&test_ctx, &what, &module), WICK_OK, "%s", wick_ctx_message(&test_ctx));
+    cr_assert_eq(wick_module_define(&test_ctx, &what, &module), WICK_OK, "%s",
+                 wick_ctx_message(&test_ctx));
     wick_op *op = wick_module_op(module, 0);
     wick_free(module->ops);
     wick_free(module);
@@ -84,7 +87,8 @@ wick_status record_slots(wick_ctx *ctx, const wick_slot *slot)
     return WICK_OK;
 }
 
-wick_status call(wick_op *op, const wick_value *args, int n_args, wick_value *results, int n_results)
+wick_status call(wick_op *op, const wick_value *args, int n_args, wick_value *results,
+                 int n_results)
 {
     return wick_op_call(&test_ctx, op, args, n_args, results, n_results);
 }

@@ -1,6 +1,7 @@
 /* support.h -- operators whose code is in the test itself, and values to call them with
  *
- * An operator is defined through the door that a module's table goes through, so that everything but the file is real.
+ * An operator is defined through the door that a module's table goes through, so that everything
+ * but the file is real.
  */
 #ifndef WICK_TESTS_MODULE_SUPPORT_H
 #define WICK_TESTS_MODULE_SUPPORT_H
@@ -14,12 +15,15 @@ typedef struct test_variant {
     wick_entry cpu;
 } test_variant;
 
-/* Defines local::name, owned by the file "<name>.c". Every choice of the signature's types runs `cpu`. */
+/* Defines local::name, owned by the file "<name>.c". Every choice of the signature's types runs
+ * `cpu`. */
 wick_op *define_op(const char *name, const char *signature, wick_entry cpu);
 /* The same with a function of its own for each choice. */
-wick_op *define_variants(const char *name, const char *signature, const test_variant *variants, int n);
+wick_op *define_variants(const char *name, const char *signature, const test_variant *variants,
+                         int n);
 /* An entry of a table, for tests that define several at once. */
-wick_op_entry entry_of(const char *name, const char *signature, const wick_variant *const *variant, const char *file);
+wick_op_entry entry_of(const char *name, const char *signature, const wick_variant *const *variant,
+                       const char *file);
 
 /* The slots of the last call of `record_slots`, an operator that does nothing else. */
 extern wick_slot seen[WICK_MAX_PARAMS + WICK_MAX_NAMED];
@@ -28,7 +32,8 @@ wick_status record_slots(wick_ctx *ctx, const wick_slot *slot);
 
 /* The context of every call below; its message is the last call's. */
 extern wick_ctx test_ctx;
-wick_status call(wick_op *op, const wick_value *args, int n_args, wick_value *results, int n_results);
+wick_status call(wick_op *op, const wick_value *args, int n_args, wick_value *results,
+                 int n_results);
 
 /* Values; the sizes live as long as the block that the macro stands in. */
 #define SIZES(...) ((const int64_t[]){__VA_ARGS__})

@@ -1,4 +1,5 @@
-/* test_call.c -- every feature of a signature, as the operator's C function and the caller see it */
+/* test_call.c -- every feature of a signature, as the operator's C function and the caller see it
+ */
 #include "support.h"
 
 #include <string.h>
@@ -27,13 +28,19 @@ static wick_status record_view_2(wick_ctx *ctx, const wick_slot *slot)
 
 Test(call, slots_are_in_the_order_of_the_c_prototype)
 {
-    wick_op *op = define_op("order",
-                            "x: f32[*N, C], k: int, s: str, b: bool, f: float, m: 'sum'|'mean', g: shape[*N, D]"
-                            " -> y: f32[*N, k], n: int scratch w: f32[C+1]",
-                            record_and_fill);
+    wick_op *op = define_op(
+        "order",
+        "x: f32[*N, C], k: int, s: str, b: bool, f: float, m: 'sum'|'mean', g: shape[*N, D]"
+        " -> y: f32[*N, k], n: int scratch w: f32[C+1]",
+        record_and_fill);
     float x[12] = {0};
-    wick_value args[] = {F32(x, 2, 2, 3),     wick_int(4),      wick_str("text"), wick_bool(true),
-                         wick_float(2.5), wick_str("mean"), shape_value(3, SIZES(2, 2, 7))};
+    wick_value args[] = {F32(x, 2, 2, 3),
+                         wick_int(4),
+                         wick_str("text"),
+                         wick_bool(true),
+                         wick_float(2.5),
+                         wick_str("mean"),
+                         shape_value(3, SIZES(2, 2, 7))};
     wick_value results[2] = {0};
     cr_assert_call(op, args, results);
     cr_assert_eq(seen[0].p, x);
@@ -61,10 +68,23 @@ Test(call, slots_are_in_the_order_of_the_c_prototype)
     cr_assert_eq(results[0].kind, WICK_VALUE_NONE);
 }
 
+Test(call, a_dim_that_an_argument_gives_is_passed_once)
+{
+    wick_op *op = define_op("given", "k: int, x: f32[k, C] -> y: f32[C]", record_slots);
+    float x[6] = {0};
+    wick_value args[] = {wick_int(2), F32(x, 2, 3)}, results[1] = {0};
+    cr_assert_call(op, args, results);
+    cr_assert(seen[0].i == 2 && seen[1].p == x && seen[3].i == 3);
+    wick_value_free(&results[0]);
+    args[0] = wick_int(3);
+    cr_assert_refused(op, args, results, WICK_EINVAL, "given: x.shape[0] is 2, but k is 3");
+}
+
 Test(call, absent_optionals_are_null_and_unwanted_results_stay_absent)
 {
-    wick_op *op = define_op("maybe", "x: f32[N], w?: f32[N], v?: strided f32[N] -> y: f32[N], z?: f32[N], q?: f32[N]",
-                            record_view_2);
+    wick_op *op = define_op(
+        "maybe", "x: f32[N], w?: f32[N], v?: strided f32[N] -> y: f32[N], z?: f32[N], q?: f32[N]",
+        record_view_2);
     float x[2] = {1, 2};
     wick_value args[] = {F32(x, 2), NO_VALUE, NO_VALUE};
     wick_value results[3] = {{0}, {.unwanted = true}, {0}};
@@ -159,18 +179,23 @@ Test(call, other_inputs_arrive_contiguous_whatever_their_strides)
 {
     wick_op *op = define_op("dup", "x: f32[*N] -> y: f32[*N]", copy_f32);
     float x[6] = {0, 1, 2, 3, 4, 5};
-    static const float transposed[6] = {0, 3, 1, 4, 2, 5}, expanded[6] = {0, 0, 0, 1, 1, 1}, backward[3] = {5, 4, 3};
+    static const float transposed[6] = {0, 3, 1, 4, 2, 5}, expanded[6] = {0, 0, 0, 1, 1, 1},
+                       backward[3] = {5, 4, 3};
     static const struct {
         int64_t size[2], stride[2];
         int from;
         const float *expected;
         int n;
-    } cases[] = {{{3, 2}, {1, 3}, 0, transposed, 6}, {{2, 3}, {1, 0}, 0, expanded, 6}, {{3, 1}, {-1, 9}, 5, backward, 3}};
+    } cases[] = {{{3, 2}, {1, 3}, 0, transposed, 6},
+                 {{2, 3}, {1, 0}, 0, expanded, 6},
+                 {{3, 1}, {-1, 9}, 5, backward, 3}};
     for (int i = 0; i < WICK_COUNT(cases); i++) {
-        wick_value args[] = {with_stride(wick_tensor_of(x + cases[i].from, WICK_F32, 2, cases[i].size), cases[i].stride)};
+        wick_value args[] = {with_stride(
+            wick_tensor_of(x + cases[i].from, WICK_F32, 2, cases[i].size), cases[i].stride)};
         wick_value results[1] = {0};
         cr_assert_call(op, args, results);
-        cr_assert_arr_eq(results[0].as.tensor.data, cases[i].expected, (size_t)cases[i].n * sizeof(float), "case %d", i);
+        cr_assert_arr_eq(results[0].as.tensor.data, cases[i].expected,
+                         (size_t)cases[i].n * sizeof(float), "case %d", i);
         wick_value_free(&results[0]);
     }
 }
@@ -223,8 +248,10 @@ Test(call, leading_dims_may_be_none_or_many)
 
 Test(call, empty_tensors_are_present)
 {
-    wick_op *op = define_op("none", "x: f32[N, C], v: strided f32[N], z!: f32[N] -> y: f32[N], u: f32[C] scratch w: f32[N]",
-                            record_view_1);
+    wick_op *op = define_op(
+        "none",
+        "x: f32[N, C], v: strided f32[N], z!: f32[N] -> y: f32[N], u: f32[C] scratch w: f32[N]",
+        record_view_1);
     wick_value args[] = {F32(NULL, 0, 3), F32(NULL, 0), F32(NULL, 0)}, results[2] = {0};
     cr_assert_call(op, args, results);
     for (int i = 0; i < 6; i++)
@@ -236,15 +263,26 @@ Test(call, empty_tensors_are_present)
     wick_value_free(&results[1]);
 }
 
-static wick_status in_f32(wick_ctx *ctx, const wick_slot *slot) { return record_slots(ctx, slot), n_calls = 32, WICK_OK; }
-static wick_status in_f64(wick_ctx *ctx, const wick_slot *slot) { return record_slots(ctx, slot), n_calls = 64, WICK_OK; }
-static wick_status in_i8(wick_ctx *ctx, const wick_slot *slot) { return record_slots(ctx, slot), n_calls = 8, WICK_OK; }
+static wick_status in_f32(wick_ctx *ctx, const wick_slot *slot)
+{
+    return record_slots(ctx, slot), n_calls = 32, WICK_OK;
+}
+static wick_status in_f64(wick_ctx *ctx, const wick_slot *slot)
+{
+    return record_slots(ctx, slot), n_calls = 64, WICK_OK;
+}
+static wick_status in_i8(wick_ctx *ctx, const wick_slot *slot)
+{
+    return record_slots(ctx, slot), n_calls = 8, WICK_OK;
+}
 
 Test(call, the_variant_is_chosen_by_all_type_variables)
 {
-    static const test_variant variants[] = {{{WICK_F32, WICK_I32}, in_f32}, {{WICK_F64, WICK_I32}, in_f64},
+    static const test_variant variants[] = {{{WICK_F32, WICK_I32}, in_f32},
+                                            {{WICK_F64, WICK_I32}, in_f64},
                                             {{WICK_F64, WICK_I64}, in_i8}};
-    wick_op *op = define_variants("pair", "x: T[N], i: U[M] -> y: T[M] where T: f32 f64, U: i32 i64", variants, 3);
+    wick_op *op = define_variants(
+        "pair", "x: T[N], i: U[M] -> y: T[M] where T: f32 f64, U: i32 i64", variants, 3);
     double x[2] = {0};
     int64_t i[3] = {0};
     static const struct {
@@ -259,16 +297,19 @@ Test(call, the_variant_is_chosen_by_all_type_variables)
         wick_value_free(&results[0]);
     }
     wick_value args[] = {TENSOR(x, WICK_F32, 2), TENSOR(i, WICK_I64, 3)}, results[1] = {0};
-    cr_assert_refused(op, args, results, WICK_ENOTSUP, "pair: the module holds no code for these types on this CPU");
+    cr_assert_refused(op, args, results, WICK_ENOTSUP,
+                      "pair: the module holds no code for these types on this CPU");
 }
 
 Test(call, a_is_what_t_is_summed_in)
 {
     static const struct {
         wick_dtype t, a;
-    } cases[] = {{WICK_F16, WICK_F32}, {WICK_BF16, WICK_F32}, {WICK_F32, WICK_F32}, {WICK_F64, WICK_F64},
-                 {WICK_I8, WICK_I64},  {WICK_U8, WICK_I64},   {WICK_BOOL, WICK_I64}};
-    wick_op *op = define_op("sums", "x: T[N], a: A[N] -> y: A[] where T: f16 bf16 f32 f64 i8 u8 bool", record_slots);
+    } cases[] = {{WICK_F16, WICK_F32}, {WICK_BF16, WICK_F32}, {WICK_F32, WICK_F32},
+                 {WICK_F64, WICK_F64}, {WICK_I8, WICK_I64},   {WICK_U8, WICK_I64},
+                 {WICK_BOOL, WICK_I64}};
+    wick_op *op = define_op(
+        "sums", "x: T[N], a: A[N] -> y: A[] where T: f16 bf16 f32 f64 i8 u8 bool", record_slots);
     double x[2] = {0};
     for (int c = 0; c < WICK_COUNT(cases); c++) {
         wick_value args[] = {TENSOR(x, cases[c].t, 2), TENSOR(x, cases[c].a, 2)}, results[1] = {0};
@@ -281,7 +322,8 @@ Test(call, a_is_what_t_is_summed_in)
 Test(call, without_tensors_the_call_runs_on_the_cpu)
 {
     wick_op *op = define_op("fill", "k: int, v: float -> y: f32[k]", record_slots);
-    wick_value args[] = {wick_bool(true), wick_int(3)}, results[1] = {0}; /* a bool is an int, an int a float */
+    wick_value args[] = {wick_bool(true), wick_int(3)},
+               results[1] = {0}; /* a bool is an int, an int a float */
     cr_assert_call(op, args, results);
     cr_assert_eq(seen[0].i, 1);
     cr_assert_eq(seen[1].f, 3.0);

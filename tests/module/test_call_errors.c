@@ -1,4 +1,5 @@
-/* test_call_errors.c -- what a caller did wrong, in words: operator, argument, what it got, what it wanted */
+/* test_call_errors.c -- what a caller did wrong, in words: operator, argument, what it got, what it
+ * wanted */
 #include "support.h"
 
 #include <pthread.h>
@@ -20,7 +21,8 @@ static void check(wick_op *op, int n_args, int n_results, const refusal *cases, 
         wick_ctx_clear(&test_ctx);
         long live = wick_memory_live();
         n_calls = 0;
-        cr_assert_eq(call(op, cases[i].args, n_args, results, n_results), WICK_EINVAL, "case %d", i);
+        cr_assert_eq(call(op, cases[i].args, n_args, results, n_results), WICK_EINVAL, "case %d",
+                     i);
         cr_assert_str_eq(wick_ctx_message(&test_ctx), cases[i].message);
         cr_assert_eq(n_calls, 0);
         wick_ctx_clear(&test_ctx);
@@ -32,7 +34,9 @@ static void check(wick_op *op, int n_args, int n_results, const refusal *cases, 
 
 Test(errors, tensors)
 {
-    wick_op *op = define_op("bias", "x: T[*N, C], b: T[C], w?: f32[C] -> y: T[*N, C] where T: f16 f32 f64", record_slots);
+    wick_op *op =
+        define_op("bias", "x: T[*N, C], b: T[C], w?: f32[C] -> y: T[*N, C] where T: f16 f32 f64",
+                  record_slots);
     const refusal cases[] = {
         {{F32(data, 2, 3), F32(data, 4)}, "bias: b.shape[0] is 4, but C is 3"},
         {{wick_tensor_of(data, WICK_F32, 0, NULL), F32(data, 4)},
@@ -48,7 +52,8 @@ Test(errors, tensors)
         {{F32(NULL, 3), F32(data, 3)}, "bias: x has no data"},
         {{F32(data, 2, -3), F32(data, 3)}, "bias: x.shape[1] is negative"},
         {{wick_tensor_of(data, WICK_F32, -1, NULL), F32(data, 3)}, "bias: x has no usable shape"},
-        {{wick_tensor_of(data, WICK_F32, 65, SIZES(1)), F32(data, 3)}, "bias: x has no usable shape"},
+        {{wick_tensor_of(data, WICK_F32, 65, SIZES(1)), F32(data, 3)},
+         "bias: x has no usable shape"},
         {{wick_tensor_of(data, WICK_F32, 1, NULL), F32(data, 3)}, "bias: x has no usable shape"},
     };
     check(op, 3, 1, cases, WICK_COUNT(cases));
@@ -79,15 +84,18 @@ Test(errors, scalars)
                                  {{NO_VALUE}, "ints: i is absent, expected an int"},
                                  {{F32(data, 1)}, "ints: i is a tensor, expected an int"},
                                  {{wick_int(-2)}, "ints: i is -2, but a size cannot be negative"}};
-    const refusal float_cases[] = {{{wick_str("1")}, "floats: f is a str, expected a float"},
-                                   {{shape_value(0, NULL)}, "floats: f is a shape, expected a float"}};
+    const refusal float_cases[] = {
+        {{wick_str("1")}, "floats: f is a str, expected a float"},
+        {{shape_value(0, NULL)}, "floats: f is a shape, expected a float"}};
     const refusal bool_cases[] = {{{wick_int(1)}, "bools: b is an int, expected a bool"}};
     const refusal text_cases[] = {{{wick_bool(true)}, "texts: s is a bool, expected a str"}};
-    const refusal mode_cases[] = {{{wick_str("min")}, "modes: m is 'min', expected 'sum', 'mean' or 'max'"},
-                                  {{wick_str("")}, "modes: m is '', expected 'sum', 'mean' or 'max'"},
-                                  {{wick_int(0)}, "modes: m is an int, expected a str"}};
-    const refusal shape_cases[] = {{{wick_int(3)}, "shapes: s is missing, expected a shape"},
-                                   {{shape_value(1, SIZES(-1))}, "shapes: s[0] is -1, but a size cannot be negative"}};
+    const refusal mode_cases[] = {
+        {{wick_str("min")}, "modes: m is 'min', expected 'sum', 'mean' or 'max'"},
+        {{wick_str("")}, "modes: m is '', expected 'sum', 'mean' or 'max'"},
+        {{wick_int(0)}, "modes: m is an int, expected a str"}};
+    const refusal shape_cases[] = {
+        {{wick_int(3)}, "shapes: s is missing, expected a shape"},
+        {{shape_value(1, SIZES(-1))}, "shapes: s[0] is -1, but a size cannot be negative"}};
     check(ints, 1, 1, int_cases, WICK_COUNT(int_cases));
     check(floats, 1, 1, float_cases, WICK_COUNT(float_cases));
     check(bools, 1, 1, bool_cases, WICK_COUNT(bool_cases));
@@ -108,6 +116,29 @@ Test(errors, counts)
     cr_assert_str_eq(wick_ctx_message(&test_ctx), "one: got room for 2 results, expected 1");
 }
 
+Test(errors, a_program_without_torch_has_the_cpu_only)
+{
+    wick_op *op = define_op("one", "x: f32[N] -> y: f32[N]", record_slots);
+    wick_value args[] = {F32(data, 3)}, results[1] = {0};
+    args[0].as.tensor.device_type = WICK_CUDA;
+    cr_assert_refused(op, args, results, WICK_ENOTSUP,
+                      "one: x is on a device, expected memory of the CPU");
+}
+
+Test(errors, operators_whose_source_broke_say_so)
+{
+    wick_op *op = define_op("one", "x: f32[N] -> y: f32[N]", record_slots);
+    wick_value args[] = {F32(data, 3)}, results[1] = {0};
+    wick_module_break("/another.c", "another.c:1: error");
+    cr_assert_call(op, args, results);
+    wick_value_free(&results[0]);
+    wick_module_break("/one.c", "one.c:3: error: nonsense");
+    cr_assert_refused(op, args, results, WICK_ECOMPILE, "one.c:3: error: nonsense");
+    define_op("one", "x: f32[N] -> y: f32[N]", record_slots);
+    cr_assert_call(op, args, results);
+    wick_value_free(&results[0]);
+}
+
 Test(errors, results_too_large_for_any_memory)
 {
     wick_op *op = define_op("huge", "k: int, m: int -> y: f64[k], z: f64[k, m]", record_slots);
@@ -115,11 +146,21 @@ Test(errors, results_too_large_for_any_memory)
     wick_value fits_63_bits[] = {wick_int((int64_t)1 << 61), wick_int(1)};
     wick_value product[] = {wick_int(3), wick_int(INT64_MAX)};
     long live = wick_memory_live();
-    cr_assert_refused(op, fits_63_bits, results, WICK_ENOMEM, "huge: out of memory for 18446744073709551615 bytes");
+    cr_assert_refused(op, fits_63_bits, results, WICK_ENOMEM,
+                      "huge: out of memory for 18446744073709551615 bytes");
     cr_assert_neq(call(op, product, 2, results, 2), WICK_OK);
     cr_assert_eq(results[0].kind, WICK_VALUE_NONE);
     wick_ctx_clear(&test_ctx);
     cr_assert_eq(wick_memory_live(), live);
+}
+
+Test(errors, scratch_too_large_for_any_memory)
+{
+    wick_op *op = define_op("temp", "k: int -> n: int scratch w: f64[k]", record_slots);
+    wick_value args[] = {wick_int((int64_t)1 << 61)}, results[1] = {0};
+    cr_assert_refused(op, args, results, WICK_ENOMEM,
+                      "temp: out of memory for scratch w (18446744073709551615 bytes)");
+    cr_assert_eq(n_calls, 0);
 }
 
 /* ---- operators that fail ---- */
@@ -172,7 +213,8 @@ enum { PIECES = 16 };
 static wick_status fail_piece(void *arg, int64_t begin, int64_t end)
 {
     (void)end;
-    return wick_fail(arg, begin % 2 ? WICK_EINVAL : WICK_ENOTSUP, "piece %lld is bad", (long long)begin);
+    return wick_fail(arg, begin % 2 ? WICK_EINVAL : WICK_ENOTSUP, "piece %lld is bad",
+                     (long long)begin);
 }
 
 static wick_status fail_in_parallel(wick_ctx *ctx, const wick_slot *slot)
@@ -206,7 +248,8 @@ static void *call_often(void *arg)
         if (i % 2) args[0].as.tensor.dtype = WICK_I8;
         wick_status s = wick_op_call(&ctx, shared_op, args, 1, results, 1);
         if (s != (i % 2 ? WICK_EINVAL : WICK_OK)) *(bool *)arg = true;
-        if (s != WICK_OK && strcmp(wick_ctx_message(&ctx), "many: x is i8, expected f32") != 0) *(bool *)arg = true;
+        if (s != WICK_OK && strcmp(wick_ctx_message(&ctx), "many: x is i8, expected f32") != 0)
+            *(bool *)arg = true;
         wick_value_free(&results[0]);
     }
     wick_ctx_deinit(&ctx);

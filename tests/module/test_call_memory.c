@@ -1,4 +1,5 @@
-/* test_call_memory.c -- whichever allocation fails, a call and a definition say so and leave nothing */
+/* test_call_memory.c -- whichever allocation fails, a call and a definition say so and leave
+ * nothing */
 #include "support.h"
 
 #include "../core/walk.h"
@@ -11,7 +12,8 @@ static float x[6], y[6], w[3];
 static bool scenario_of(const wick_value *args, int n_args, wick_value *results, int n_results)
 {
     wick_status s = call(op, args, n_args, results, n_results);
-    cr_assert(s == WICK_OK || s == WICK_ENOMEM, "status %d: %s", (int)s, wick_ctx_message(&test_ctx));
+    cr_assert(s == WICK_OK || s == WICK_ENOMEM, "status %d: %s", (int)s,
+              wick_ctx_message(&test_ctx));
     if (s != WICK_OK) cr_assert(strstr(wick_ctx_message(&test_ctx), "out of memory"));
     for (int i = 0; i < n_results; i++)
         wick_value_free(&results[i]);
@@ -21,8 +23,8 @@ static bool scenario_of(const wick_value *args, int n_args, wick_value *results,
 
 static bool call_with_everything(void)
 {
-    wick_value args[] = {with_stride(F32(x, 3, 2), SIZES(1, 3)), F32(w, 3), with_stride(F32(y, 3, 2), SIZES(1, 3)),
-                         NO_VALUE};
+    wick_value args[] = {with_stride(F32(x, 3, 2), SIZES(1, 3)), F32(w, 3),
+                         with_stride(F32(y, 3, 2), SIZES(1, 3)), NO_VALUE};
     wick_value results[3] = {0};
     return scenario_of(args, 4, results, 3);
 }
@@ -30,7 +32,8 @@ static bool call_with_everything(void)
 Test(call_memory, every_allocation_of_a_call_may_fail)
 {
     op = define_op("all",
-                   "x: T[N, C], w: f32[N], y!: T[N, C], z?: T[N] -> a: T[N], b?: A[C], n: int scratch s: f32[N], t: T[C]"
+                   "x: T[N, C], w: f32[N], y!: T[N, C], z?: T[N] -> a: T[N], b?: A[C], n: int "
+                   "scratch s: f32[N], t: T[C]"
                    " where T: f32 f64",
                    record_slots);
     /* strides, two stand-ins, two results, two scratch buffers */
@@ -62,8 +65,9 @@ static bool refused_call(void)
     const char *message = wick_ctx_message(&test_ctx);
     cr_assert_neq(s, WICK_OK);
     cr_assert_gt(strlen(message), 0);
-    bool complete = s == WICK_EINVAL && strncmp(message, "odd: ", 5) == 0 && !strstr(message, "out of memory") &&
-                    message[strlen(message) - 1] != ' ' && strcmp(message, "odd: x is i8, expected ") != 0;
+    bool complete = s == WICK_EINVAL && strncmp(message, "odd: ", 5) == 0 &&
+                    !strstr(message, "out of memory") && message[strlen(message) - 1] != ' ' &&
+                    strcmp(message, "odd: x is i8, expected ") != 0;
     wick_ctx_clear(&test_ctx);
     return complete;
 }
@@ -87,7 +91,8 @@ static const wick_variant *variant_list[1];
 static bool define_two(void)
 {
     wick_op_entry entries[] = {
-        entry_of("first", "x: T[*N, C], m: 'a'|'b' = 'a' -> y: T[*N, C] where T: f32", variant_list, "op.c"),
+        entry_of("first", "x: T[*N, C], m: 'a'|'b' = 'a' -> y: T[*N, C] where T: f32", variant_list,
+                 "op.c"),
         entry_of("second", "x: T[*N] -> y: T[*N] where T: f32", variant_list, "op.c")};
     wick_module_table table = {WICK_MODULE_MAGIC, WICK_ABI, "test", entries, 2};
     wick_define what = {.table = &table, .path = "op.so", .origin = "/op.c", .default_ns = "local"};

@@ -15,7 +15,10 @@ static wick_status reverse(wick_ctx *ctx, const wick_slot *slot)
     return WICK_OK;
 }
 
-static wick_op *op_reverse(void) { return define_op("reverse", "x: f32[*N] -> y: f32[*N]", reverse); }
+static wick_op *op_reverse(void)
+{
+    return define_op("reverse", "x: f32[*N] -> y: f32[*N]", reverse);
+}
 
 Test(results, a_given_tensor_is_written_where_it_lies)
 {
@@ -82,7 +85,8 @@ static wick_status fails(wick_ctx *ctx, const wick_slot *slot)
 
 Test(results, a_failed_call_leaves_what_an_earlier_one_made)
 {
-    wick_op *op = op_reverse(), *bad = define_op("bad", "x: f32[*N] -> y: f32[*N], z: f32[*N]", fails);
+    wick_op *op = op_reverse(),
+            *bad = define_op("bad", "x: f32[*N] -> y: f32[*N], z: f32[*N]", fails);
     float x[3] = {1, 2, 3};
     long live = wick_memory_live();
     wick_value args[] = {F32(x, 3)}, results[2] = {0};
@@ -103,12 +107,15 @@ Test(results, one_that_does_not_fit_is_refused)
     wick_value args[] = {F32(x, 2, 3)};
     wick_value shape[] = {F32(y, 3, 2)}, rank[] = {F32(y, 6)}, type[] = {TENSOR(y, WICK_I32, 2, 3)};
     wick_value expanded[] = {with_stride(F32(y, 2, 3), SIZES(0, 1))};
-    cr_assert_refused(op, args, shape, WICK_EINVAL, "reverse: out for y has shape [3, 2], expected [2, 3]");
-    cr_assert_refused(op, args, rank, WICK_EINVAL, "reverse: out for y has shape [6], expected [2, 3]");
+    cr_assert_refused(op, args, shape, WICK_EINVAL,
+                      "reverse: out for y has shape [3, 2], expected [2, 3]");
+    cr_assert_refused(op, args, rank, WICK_EINVAL,
+                      "reverse: out for y has shape [6], expected [2, 3]");
     cr_assert_refused(op, args, type, WICK_EINVAL, "reverse: out for y is i32, expected f32");
-    cr_assert_refused(op, args, expanded, WICK_EINVAL,
-                      "reverse: out is written in place, but several of its elements share memory (an expanded "
-                      "tensor?): clone it first");
+    cr_assert_refused(
+        op, args, expanded, WICK_EINVAL,
+        "reverse: out is written in place, but several of its elements share memory (an expanded "
+        "tensor?): clone it first");
 }
 
 Test(results, partial_overlap_is_refused)
@@ -122,20 +129,23 @@ Test(results, partial_overlap_is_refused)
     wick_op *add = define_op("into", "x!: f32[N], y: f32[N] -> ()", record_slots);
     wick_value both[] = {F32(x, 3), F32(x + 1, 3)};
     cr_assert_eq(call(add, both, 2, NULL, 0), WICK_EINVAL);
-    cr_assert_str_eq(wick_ctx_message(&test_ctx), "into: x is written in place, but partly overlaps y in memory");
+    cr_assert_str_eq(wick_ctx_message(&test_ctx),
+                     "into: x is written in place, but partly overlaps y in memory");
 
     float apart[3] = {0};
     wick_value expanded[] = {with_stride(F32(x, 3), SIZES(0)), F32(apart, 3)};
     cr_assert_eq(call(add, expanded, 2, NULL, 0), WICK_EINVAL);
-    cr_assert_str_eq(wick_ctx_message(&test_ctx), "into: x is written in place, but several of its elements share memory "
-                                                  "(an expanded tensor?): clone it first");
+    cr_assert_str_eq(wick_ctx_message(&test_ctx),
+                     "into: x is written in place, but several of its elements share memory "
+                     "(an expanded tensor?): clone it first");
 }
 
 Test(results, interleaved_tensors_do_not_overlap)
 {
     wick_op *op = op_reverse();
     float x[6] = {1, 0, 2, 0, 3, 0};
-    wick_value args[] = {with_stride(F32(x, 3), SIZES(2))}, results[] = {with_stride(F32(x + 1, 3), SIZES(2))};
+    wick_value args[] = {with_stride(F32(x, 3), SIZES(2))},
+               results[] = {with_stride(F32(x + 1, 3), SIZES(2))};
     cr_assert_call(op, args, results);
     cr_assert(x[1] == 3 && x[3] == 2 && x[5] == 1 && x[0] == 1);
 }

@@ -28,12 +28,14 @@ TestSuite(module_file, .init = enter, .fini = leave);
 
 static void write_bytes(const char *path, const void *bytes, size_t n)
 {
-    cr_assert_eq(wick_file_write(&test_ctx, path, bytes, n), WICK_OK, "%s", wick_ctx_message(&test_ctx));
+    cr_assert_eq(wick_file_write(&test_ctx, path, bytes, n), WICK_OK, "%s",
+                 wick_ctx_message(&test_ctx));
 }
 
 static void compile(const char *text, const char *output)
 {
-    const char *argv[] = {"cc", "-shared", "-fPIC", "-I" WICK_TEST_ROOT "/include", "-o", output, "made.c", NULL};
+    const char *argv[] = {"cc", "-shared", "-fPIC",  "-I" WICK_TEST_ROOT "/include",
+                          "-o", output,    "made.c", NULL};
     wick_process process = {0};
     write_bytes("made.c", text, strlen(text));
     cr_assert_eq(wick_process_run(&test_ctx, argv, &process), WICK_OK);
@@ -45,17 +47,18 @@ static void compile(const char *text, const char *output)
 static void compile_module(const char *output, int answer, const char *magic, const char *abi)
 {
     wick_text text = {0};
-    wick_text_printf(&text,
-                     "#include <wick/glue.h>\n"
-                     "static wick_status run(wick_ctx *ctx, const wick_slot *slot)\n"
-                     "{\n    (void)ctx;\n    *(int64_t *)slot[0].p = %d;\n    return WICK_OK;\n}\n"
-                     "static const wick_variant variant = {{0}, 0, run, 0, 0, 0};\n"
-                     "static const wick_variant *const variants[] = {&variant};\n"
-                     "static const wick_op_entry ops[] = {{0, \"answer\", \"-> y: int\", \"the doc\",\n"
-                     "    \"/nowhere/answer.c\", 3, variants, 1}};\n"
-                     "WICK_API const wick_module_table wick_module;\n"
-                     "const wick_module_table wick_module = {%s, %s, \"test\", ops, 1};\n",
-                     answer, magic, abi);
+    wick_text_printf(
+        &text,
+        "#include <wick/glue.h>\n"
+        "static wick_status run(wick_ctx *ctx, const wick_slot *slot)\n"
+        "{\n    (void)ctx;\n    *(int64_t *)slot[0].p = %d;\n    return WICK_OK;\n}\n"
+        "static const wick_variant variant = {{0}, 0, run, 0, 0, 0};\n"
+        "static const wick_variant *const variants[] = {&variant};\n"
+        "static const wick_op_entry ops[] = {{0, \"answer\", \"-> y: int\", \"the doc\",\n"
+        "    \"/nowhere/answer.c\", 3, variants, 1}};\n"
+        "WICK_API const wick_module_table wick_module;\n"
+        "const wick_module_table wick_module = {%s, %s, \"test\", ops, 1};\n",
+        answer, magic, abi);
     cr_assert(!text.failed);
     compile(text.data, output);
     wick_text_free(&text);
@@ -89,7 +92,8 @@ Test(module_file, a_module_is_loaded_by_its_bare_name)
 {
     wick_module *module = NULL;
     compile_module("answer.so", 42, "WICK_MODULE_MAGIC", "WICK_ABI");
-    cr_assert_eq(wick_module_load(&test_ctx, "answer.so", &module), WICK_OK, "%s", wick_ctx_message(&test_ctx));
+    cr_assert_eq(wick_module_load(&test_ctx, "answer.so", &module), WICK_OK, "%s",
+                 wick_ctx_message(&test_ctx));
     cr_assert_eq(wick_module_count(module), 1);
     cr_assert_str_eq(wick_op_name(wick_module_op(module, 0)), "answer");
     cr_assert_str_eq(wick_op_doc(wick_module_op(module, 0)), "the doc");
@@ -103,10 +107,12 @@ Test(module_file, a_module_that_was_built_again_replaces_its_operators)
     for (int i = 1; i <= 3; i++) {
         compile_module("fresh.so", i, "WICK_MODULE_MAGIC", "WICK_ABI");
         cr_assert_eq(rename("fresh.so", "answer.so"), 0); /* as the build publishes */
-        cr_assert_eq(wick_module_load(&test_ctx, "./answer.so", &module), WICK_OK, "%s", wick_ctx_message(&test_ctx));
+        cr_assert_eq(wick_module_load(&test_ctx, "./answer.so", &module), WICK_OK, "%s",
+                     wick_ctx_message(&test_ctx));
         cr_assert_eq(answer(), i);
         free_module(module);
-        cr_assert_eq(wick_module_load(&test_ctx, "./answer.so", &module), WICK_OK, "and once more, unchanged");
+        cr_assert_eq(wick_module_load(&test_ctx, "./answer.so", &module), WICK_OK,
+                     "and once more, unchanged");
         cr_assert_eq(answer(), i);
         free_module(module);
     }
@@ -115,17 +121,21 @@ Test(module_file, a_module_that_was_built_again_replaces_its_operators)
 Test(module_file, a_module_of_another_abi_is_refused)
 {
     compile_module("answer.so", 42, "WICK_MODULE_MAGIC", "WICK_ABI + 6");
-    expect_refused("./answer.so",
-                   "./answer.so: built for Wick's ABI 7, this is ABI 1: rebuild it with this version (wick build)");
+    expect_refused("./answer.so", "./answer.so: built for Wick's ABI 7, this is ABI 1: rebuild it "
+                                  "with this version (wick build)");
     cr_assert_null(wick_op_find("local", "answer"));
 }
 
 Test(module_file, what_only_looks_like_a_module_is_refused)
 {
     compile_module("magic.so", 42, "0x4b434956u", "WICK_ABI");
-    expect_refused("./magic.so", "./magic.so: a shared object, but not a Wick module (it exports no wick_module)");
+    expect_refused(
+        "./magic.so",
+        "./magic.so: a shared object, but not a Wick module (it exports no wick_module)");
     compile("int foreign(void);\nint foreign(void) { return 1; }\n", "foreign.so");
-    expect_refused("./foreign.so", "./foreign.so: a shared object, but not a Wick module (it exports no wick_module)");
+    expect_refused(
+        "./foreign.so",
+        "./foreign.so: a shared object, but not a Wick module (it exports no wick_module)");
 }
 
 Test(module_file, files_that_are_no_shared_objects_are_refused)
@@ -156,7 +166,9 @@ Test(module_file, a_shared_object_of_another_machine_is_refused)
 Test(module_file, a_module_that_needs_what_is_not_there_is_refused)
 {
     wick_module *module = NULL;
-    compile("void nowhere_to_be_found(void);\nvoid f(void);\nvoid f(void) { nowhere_to_be_found(); }\n", "needy.so");
+    compile(
+        "void nowhere_to_be_found(void);\nvoid f(void);\nvoid f(void) { nowhere_to_be_found(); }\n",
+        "needy.so");
     cr_assert_eq(wick_module_load(&test_ctx, "./needy.so", &module), WICK_EIO);
     cr_assert_eq(strncmp(wick_ctx_message(&test_ctx), "./needy.so: cannot be loaded: ", 30), 0);
     cr_assert_not_null(strstr(wick_ctx_message(&test_ctx), "nowhere_to_be_found"));
@@ -173,7 +185,8 @@ Test(module_file, a_truncated_module_is_refused_at_every_length)
         wick_module *module = NULL;
         snprintf(path, sizeof path, "./cut%zu.so", length);
         write_bytes(path, bytes, length);
-        cr_assert_eq(wick_module_load(&test_ctx, path, &module), WICK_EIO, "cut to %zu of %zu bytes", length, n);
+        cr_assert_eq(wick_module_load(&test_ctx, path, &module), WICK_EIO,
+                     "cut to %zu of %zu bytes", length, n);
         cr_assert_eq(strncmp(wick_ctx_message(&test_ctx), path, strlen(path)), 0);
         cr_assert_eq(unlink(path), 0);
     }
@@ -184,7 +197,8 @@ Test(module_file, headers_full_of_nonsense_are_refused)
 {
     char *bytes = NULL;
     size_t n = 0;
-    static const int fields[] = {32, 40, 54, 56, 58, 60}; /* e_phoff, e_shoff, e_phentsize, e_phnum, e_shentsize, e_shnum */
+    static const int fields[] = {
+        32, 40, 54, 56, 58, 60}; /* e_phoff, e_shoff, e_phentsize, e_phnum, e_shentsize, e_shnum */
     compile_module("answer.so", 42, "WICK_MODULE_MAGIC", "WICK_ABI");
     cr_assert_eq(wick_file_read(&test_ctx, "answer.so", &bytes, &n), WICK_OK);
     for (int i = 0; i < WICK_COUNT(fields); i++) {
@@ -192,7 +206,8 @@ Test(module_file, headers_full_of_nonsense_are_refused)
         char saved[2] = {bytes[fields[i]], bytes[fields[i] + 1]};
         bytes[fields[i]] = bytes[fields[i] + 1] = (char)0xff;
         write_bytes("bad.so", bytes, n);
-        cr_assert_eq(wick_module_load(&test_ctx, "./bad.so", &module), WICK_EIO, "field at %d", fields[i]);
+        cr_assert_eq(wick_module_load(&test_ctx, "./bad.so", &module), WICK_EIO, "field at %d",
+                     fields[i]);
         memcpy(bytes + fields[i], saved, 2);
         cr_assert_eq(unlink("bad.so"), 0);
     }

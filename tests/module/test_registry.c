@@ -1,4 +1,5 @@
-/* test_registry.c -- who owns a name, what replacing means, and what a misspelt name may have meant */
+/* test_registry.c -- who owns a name, what replacing means, and what a misspelt name may have meant
+ */
 #include "support.h"
 
 #include <pthread.h>
@@ -23,7 +24,8 @@ static const wick_variant *const list_one[] = {&one}, *const list_two[] = {&two}
 static wick_status define(const wick_op_entry *entries, int n, const char *origin)
 {
     wick_module_table table = {WICK_MODULE_MAGIC, WICK_ABI, "test", entries, n};
-    wick_define what = {.table = &table, .path = "/lib/ops.so", .origin = origin, .default_ns = "local"};
+    wick_define what = {
+        .table = &table, .path = "/lib/ops.so", .origin = origin, .default_ns = "local"};
     wick_module *module = NULL;
     wick_ctx_clear(&test_ctx);
     wick_status s = wick_module_define(&test_ctx, &what, &module);
@@ -70,12 +72,14 @@ Test(registry, another_origin_is_refused_and_both_are_named)
     theirs.line = 12;
     cr_assert_eq(define(&mine, 1, "/a.c"), WICK_OK);
     cr_assert_eq(define(&theirs, 1, "/b.c"), WICK_EINVAL);
-    cr_assert_str_eq(wick_ctx_message(&test_ctx),
-                     "/b.c:12: operator local::f is already defined by /a.c: rename one of them, or put "
-                     "WICK_NAMESPACE(...) into one of the files");
+    cr_assert_str_eq(
+        wick_ctx_message(&test_ctx),
+        "/b.c:12: operator local::f is already defined by /a.c: rename one of them, or put "
+        "WICK_NAMESPACE(...) into one of the files");
     cr_assert_eq(run("f"), 1);
     theirs.ns = "other";
-    cr_assert_eq(define(&theirs, 1, "/b.c"), WICK_OK, "in another namespace it is another operator");
+    cr_assert_eq(define(&theirs, 1, "/b.c"), WICK_OK,
+                 "in another namespace it is another operator");
     cr_assert_eq(run("f"), 1);
     cr_assert_not_null(wick_op_find("other", "f"));
 }
@@ -83,7 +87,8 @@ Test(registry, another_origin_is_refused_and_both_are_named)
 Test(registry, a_conflict_changes_no_operator_of_the_table)
 {
     wick_op_entry mine = entry_of("g", "-> y: int", list_one, "a.c");
-    wick_op_entry table[] = {entry_of("f", "-> y: int", list_two, "b.c"), entry_of("g", "-> y: int", list_two, "b.c"),
+    wick_op_entry table[] = {entry_of("f", "-> y: int", list_two, "b.c"),
+                             entry_of("g", "-> y: int", list_two, "b.c"),
                              entry_of("h", "-> y: int", list_two, "b.c")};
     cr_assert_eq(define(&mine, 1, "/a.c"), WICK_OK);
     wick_ctx_clear(&test_ctx);
@@ -95,7 +100,8 @@ Test(registry, a_conflict_changes_no_operator_of_the_table)
 
 Test(registry, a_table_with_a_bad_signature_is_refused)
 {
-    wick_op_entry table[] = {entry_of("f", "-> y: int", list_one, "a.c"), entry_of("g", "x: f32[", list_one, "a.c"),
+    wick_op_entry table[] = {entry_of("f", "-> y: int", list_one, "a.c"),
+                             entry_of("g", "x: f32[", list_one, "a.c"),
                              entry_of("h", "x: T[N] -> y: T[N]", list_one, "a.c")};
     long live = wick_memory_live();
     cr_assert_eq(define(table, 2, "/a.c"), WICK_EINVAL);
@@ -109,29 +115,38 @@ Test(registry, a_table_with_a_bad_signature_is_refused)
 
 Test(registry, the_origin_is_the_source_if_it_is_there_and_else_the_module)
 {
-    wick_op_entry entry = entry_of("f", "-> y: int", list_one, WICK_TEST_ROOT "/tests/../tests/module/support.c");
+    wick_op_entry entry =
+        entry_of("f", "-> y: int", list_one, WICK_TEST_ROOT "/tests/../tests/module/support.c");
     wick_op_entry gone = entry_of("g", "-> y: int", list_one, "/nowhere/at/all.c");
     wick_module_table table = {WICK_MODULE_MAGIC, WICK_ABI, "test", &entry, 1};
-    wick_define what = {.table = &table, .path = WICK_TEST_ROOT "/tests/module/support.h", .default_ns = "local"};
+    wick_define what = {
+        .table = &table, .path = WICK_TEST_ROOT "/tests/module/support.h", .default_ns = "local"};
     wick_module *module = NULL;
     cr_assert_eq(wick_module_define(&test_ctx, &what, &module), WICK_OK);
-    cr_assert_str_eq(wick_op_current(wick_module_op(module, 0))->origin, WICK_TEST_ROOT "/tests/module/support.c");
+    cr_assert_str_eq(wick_op_current(wick_module_op(module, 0))->origin,
+                     WICK_TEST_ROOT "/tests/module/support.c");
     wick_free(module->ops);
     wick_free(module);
     table.ops = &gone;
     cr_assert_eq(wick_module_define(&test_ctx, &what, &module), WICK_OK);
-    cr_assert_str_eq(wick_op_current(wick_module_op(module, 0))->origin, WICK_TEST_ROOT "/tests/module/support.h");
+    cr_assert_str_eq(wick_op_current(wick_module_op(module, 0))->origin,
+                     WICK_TEST_ROOT "/tests/module/support.h");
     wick_free(module->ops);
     wick_free(module);
 }
 
 Test(registry, a_misspelt_name_finds_what_was_meant)
 {
-    static const char *const names[] = {"relu", "relu6", "reduce_sum", "reduce_max", "softmax", "gelu"};
+    static const char *const names[] = {"relu",       "relu6",   "reduce_sum",
+                                        "reduce_max", "softmax", "gelu"};
     static const struct {
         const char *asked, *answer;
-    } cases[] = {{"rleu", "relu, relu6, gelu"}, {"reduce_sun", "reduce_sum, reduce_max"}, {"reduce", "reduce_sum, reduce_max, relu"},
-                 {"rel", "relu, relu6, gelu"},  {"zzzzzzzzzzzzzz", ""},                   {"", ""}};
+    } cases[] = {{"rleu", "relu, relu6, gelu"},
+                 {"reduce_sun", "reduce_sum, reduce_max"},
+                 {"reduce", "reduce_sum, reduce_max, relu"},
+                 {"rel", "relu, relu6, gelu"},
+                 {"zzzzzzzzzzzzzz", ""},
+                 {"", ""}};
     for (int i = 0; i < WICK_COUNT(names); i++) {
         wick_op_entry entry = entry_of(names[i], "-> y: int", list_one, "a.c");
         cr_assert_eq(define(&entry, 1, "/a.c"), WICK_OK);
@@ -139,7 +154,8 @@ Test(registry, a_misspelt_name_finds_what_was_meant)
     for (int i = 0; i < WICK_COUNT(cases); i++) {
         wick_text text = {0};
         wick_registry_suggest(&text, "local", cases[i].asked);
-        cr_assert_str_eq(wick_text_str(&text), cases[i].answer, "%s: %s", cases[i].asked, wick_text_str(&text));
+        cr_assert_str_eq(wick_text_str(&text), cases[i].answer, "%s: %s", cases[i].asked,
+                         wick_text_str(&text));
         wick_text_free(&text);
         wick_registry_suggest(&text, "elsewhere", cases[i].asked);
         cr_assert_str_eq(wick_text_str(&text), "");
@@ -149,7 +165,8 @@ Test(registry, a_misspelt_name_finds_what_was_meant)
 
 Test(registry, operators_keep_the_order_of_their_first_definition)
 {
-    wick_op_entry table[] = {entry_of("b", "-> y: int", list_one, "a.c"), entry_of("a", "-> y: int", list_one, "a.c")};
+    wick_op_entry table[] = {entry_of("b", "-> y: int", list_one, "a.c"),
+                             entry_of("a", "-> y: int", list_one, "a.c")};
     cr_assert_eq(define(table, 2, "/a.c"), WICK_OK);
     cr_assert_eq(define(&table[1], 1, "/a.c"), WICK_OK);
     cr_assert_str_eq(wick_registry_at(0)->name, "b");
@@ -164,7 +181,8 @@ Test(registry, the_best_variant_that_this_cpu_can_run_is_chosen)
     const wick_variant *orders[2][2] = {{&fast, &slow}, {&slow, &fast}};
     bool v3 = false;
 #if defined(__x86_64__)
-    v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+    v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("bmi2");
 #endif
     for (int i = 0; i < 2; i++) {
         wick_op_entry entry = entry_of("f", "-> y: int", orders[i], "a.c");
@@ -191,7 +209,11 @@ Test(registry, missing_code_is_asked_for_once)
     float x[2] = {0};
     wick_op_entry entry = entry_of("lazy", "x: T[N] -> y: T[N] where T: f32 f64 f16", NULL, "a.c");
     wick_module_table table = {WICK_MODULE_MAGIC, WICK_ABI, "test", &entry, 1};
-    wick_define what = {.table = &table, .origin = "/a.c", .default_ns = "local", .resolve = make_code, .resolve_arg = &asked};
+    wick_define what = {.table = &table,
+                        .origin = "/a.c",
+                        .default_ns = "local",
+                        .resolve = make_code,
+                        .resolve_arg = &asked};
     wick_module *module = NULL;
     cr_assert_eq(wick_module_define(&test_ctx, &what, &module), WICK_OK);
     wick_op *op = wick_module_op(module, 0);
@@ -203,7 +225,8 @@ Test(registry, missing_code_is_asked_for_once)
     cr_assert_eq(asked, 1);
     wick_value f64[] = {TENSOR(x, WICK_F64, 1)}, f16[] = {TENSOR(x, WICK_F16, 1)}, results[1] = {0};
     cr_assert_refused(op, f64, results, WICK_ECOMPILE, "a.c:3: error: not for f64");
-    cr_assert_refused(op, f16, results, WICK_ENOTSUP, "lazy: the module holds no code for these types on this CPU");
+    cr_assert_refused(op, f16, results, WICK_ENOTSUP,
+                      "lazy: the module holds no code for these types on this CPU");
     wick_free(module->ops);
     wick_free(module);
 }
@@ -230,11 +253,13 @@ static void *keep_calling(void *arg)
 
 Test(registry, an_operator_is_replaced_while_others_call_it)
 {
-    wick_op_entry entries[] = {entry_of("f", "-> y: int", list_one, "a.c"), entry_of("f", "-> y: int", list_two, "a.c")};
+    wick_op_entry entries[] = {entry_of("f", "-> y: int", list_one, "a.c"),
+                               entry_of("f", "-> y: int", list_two, "a.c")};
     pthread_t threads[3];
     cr_assert_eq(define(&entries[0], 1, "/a.c"), WICK_OK);
     for (int i = 0; i < 3; i++)
-        cr_assert_eq(pthread_create(&threads[i], NULL, keep_calling, wick_op_find("local", "f")), 0);
+        cr_assert_eq(pthread_create(&threads[i], NULL, keep_calling, wick_op_find("local", "f")),
+                     0);
     for (int i = 0; i < 300; i++)
         cr_assert_eq(define(&entries[i % 2], 1, "/a.c"), WICK_OK);
     atomic_store(&stop, true);

@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import Made, fresh, write
 
+from zygote import Zygote
+
 import wick
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_cache_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Nothing that a test builds lands in the user's cache, and nothing comes from there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WICK_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        patch.delenv("WICK_CACHE_SIZE", raising=False)
+        yield
+
+
+@pytest.fixture(scope="session")
+def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
+    """Where processes come from that have loaded nothing yet (zygote.py)."""
+    zygote = Zygote(tmp_path_factory.mktemp("zygote"))
+    yield zygote
+    zygote.close()
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache for one test, in this process's environment."""
+    folder = tmp_path / "the cache"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("WICK_CACHE_DIR", str(folder))
+    return folder
 
 
 @pytest.fixture(scope="session")

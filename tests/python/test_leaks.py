@@ -114,10 +114,18 @@ def test_calls_that_need_a_gradient(add: Made, everything: Made, either: str) ->
     assert grows(failing(lambda: everything.by(either)(x, w, x, (3,), "b", "text")), CALLS // 20) < MOST_BYTES
 
 
-def test_calls_through_the_dispatcher(everything: Made, either: str) -> None:
-    call, x, w = everything.by(either), torch._neg_view(torch.ones(64)), torch.ones(64)
-    assert grows(lambda: call(x, w, x, (3,), "b", "text"), CALLS // 10) < MOST_BYTES
-    assert grows(failing(lambda: call(x, w, x, (3,), "c", "text")), CALLS // 20) < MOST_BYTES
+def test_calls_through_the_dispatcher(add: Made, everything: Made, either: str) -> None:
+    class Watched(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    call, x, w = everything.by(either), torch.ones(64), torch.ones(64)
+    with Watched():
+        assert grows(lambda: call(x, w, x, (3,), "b", "text"), CALLS // 10) < MOST_BYTES
+        assert grows(failing(lambda: call(x, w, x, (3,), "c", "text")), CALLS // 20) < MOST_BYTES
+    negated = torch._neg_view(x)
+    assert grows(lambda: add.by(either)(negated), CALLS // 10) < MOST_BYTES
+    assert grows(failing(lambda: add.by(either)(negated, by="1"), (TypeError, RuntimeError)), CALLS // 20) < MOST_BYTES
 
 
 def test_tensors_die(add: Made, everything: Made, make: Maker, door: str) -> None:

@@ -35,7 +35,7 @@ static const bad_signature bad_signatures[] = {
     {"x: T[N] -> y: T[N, K]", "y needs K, but no input has it: add an argument K: int", 19},
     {"x: T[N], b?: T[C] -> y: T[C]",
      "y needs C, which is known only from b, and that may be absent", 26},
-    {"x?: T[N] -> ()", "T can be told only from x, which may be absent", 0},
+    {"x?: T[N] -> y: T[]", "T can be told only from x, which may be absent", 0},
     {"x: T[H*W] -> y: T[H]",
      "H cannot be told from H*W: let it stand alone in an input, or add an argument H: int", 5},
     {"s?: float -> y: f32[3]", "optional scalars are reserved for a later version", 4},

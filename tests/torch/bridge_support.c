@@ -12,7 +12,8 @@ void torch_begin(void)
 void torch_begin_with_internals(void)
 {
     torch_begin();
-    torch_handle plain = COUNTING(2), other = COUNTING(3, 2), inference = COUNTING(1), special = COUNTING(4);
+    torch_handle plain = COUNTING(2), other = COUNTING(3, 2), inference = COUNTING(1),
+                 special = COUNTING(4);
     torch_handle learned = COUNTING(2);
     fake_set_keys(inference, FAKE_KEYS_INFERENCE);
     fake_set_keys(special, FAKE_KEYS_SUBCLASS);
@@ -43,7 +44,8 @@ void register_op(wick_op *op)
 {
     bool changed;
     wick_ctx_clear(&test_ctx);
-    cr_assert_eq(wick_torch_register(&test_ctx, op, &changed), WICK_OK, "%s", wick_ctx_message(&test_ctx));
+    cr_assert_eq(wick_torch_register(&test_ctx, op, &changed), WICK_OK, "%s",
+                 wick_ctx_message(&test_ctx));
 }
 
 wick_op *registered(const char *name, const char *signature, wick_entry cpu)
@@ -142,4 +144,7 @@ const char *run_backend(const char *name, torch_ivalue *stack)
     return run_on(name, "CompositeExplicitAutograd", stack);
 }
 
-const char *run_gate(const char *name, torch_ivalue *stack) { return run_on(name, "Autograd", stack); }
+const char *run_gate(const char *name, torch_ivalue *stack)
+{
+    return run_on(name, "Autograd", stack);
+}

@@ -31,7 +31,8 @@ torch_handle get_boxed(torch_ivalue value);
 double get_float(torch_ivalue value);
 /* A contiguous f32 tensor that counts up from 1. */
 torch_handle counting(int dim, const int64_t *size);
-#define COUNTING(...) counting((int)(sizeof SIZES(__VA_ARGS__) / sizeof(int64_t)), SIZES(__VA_ARGS__))
+#define COUNTING(...)                                                                              \
+    counting((int)(sizeof SIZES(__VA_ARGS__) / sizeof(int64_t)), SIZES(__VA_ARGS__))
 void drop(torch_handle handle);
 
 /* Runs local::name's kernel; what it raised, or NULL. */

@@ -1,10 +1,11 @@
-/* test_boxed.c -- torch's calling convention: every kind decoded and encoded, everything given back, also on failure */
+/* test_boxed.c -- torch's calling convention: every kind decoded and encoded, everything given
+ * back, also on failure */
 #include "bridge_support.h"
 
 #include <string.h>
 
 #define KINDS                                                                                      \
-    "x: f32[N], o?: f32[N], g: shape[N, M], i: int, f: float, b: bool, s: str, m: 'sum'|'mean'"     \
+    "x: f32[N], o?: f32[N], g: shape[N, M], i: int, f: float, b: bool, s: str, m: 'sum'|'mean'"    \
     " -> y: f32[N], z?: f32[N], n: int, q: float, r: bool"
 
 /* What `all_kinds` shall do after it has looked at its arguments. */
@@ -16,8 +17,8 @@ static wick_status all_kinds(wick_ctx *ctx, const wick_slot *slot)
 {
     const float *x = slot[0].p, *o = slot[1].p;
     float *y = slot[7].p, *z = slot[8].p;
-    bool right = slot[2].i == -5 && slot[3].f == 2.5 && slot[4].b && !strcmp(slot[5].s, "words") && slot[6].i == 1 &&
-                 slot[12].i == 3 && slot[13].i == 7;
+    bool right = slot[2].i == -5 && slot[3].f == 2.5 && slot[4].b && !strcmp(slot[5].s, "words") &&
+                 slot[6].i == 1 && slot[12].i == 3 && slot[13].i == 7;
     had_o = o != NULL;
     had_z = z != NULL;
     n_calls++;
@@ -81,7 +82,8 @@ Test(boxed, every_kind_arrives_and_comes_back)
 {
     registered("kinds", KINDS, all_kinds);
     cr_assert_str_eq(fake_schema("local::kinds"),
-                     "kinds(Tensor x, Tensor? o, SymInt[] g, SymInt i, float f, bool b, str s, str m, *, bool want_z=True)"
+                     "kinds(Tensor x, Tensor? o, SymInt[] g, SymInt i, float f, bool b, str s, str "
+                     "m, *, bool want_z=True)"
                      " -> (Tensor, Tensor?, int, float, bool)");
     run_all_combinations();
 }
@@ -156,12 +158,14 @@ Test(boxed, tensors_that_no_operator_can_take_are_refused)
 
     fill(stack, true, true);
     fake_facts_of(get_tensor(stack[0]))->layout = FAKE_SPARSE;
-    cr_assert_raises(run_backend("kinds", stack), "kinds: x is sparse or packed, expected a dense (strided) tensor");
+    cr_assert_raises(run_backend("kinds", stack),
+                     "kinds: x is sparse or packed, expected a dense (strided) tensor");
     cr_assert_nothing_live();
 
     fill(stack, true, true);
     replace(&stack[0], fake_tensor(FAKE_F32, 65, many, NULL));
-    cr_assert_raises(run_backend("kinds", stack), "kinds: x has 65 dimensions, expected at most 64");
+    cr_assert_raises(run_backend("kinds", stack),
+                     "kinds: x has 65 dimensions, expected at most 64");
     cr_assert_nothing_live();
 }
 
@@ -170,13 +174,15 @@ Test(boxed, types_are_named_in_torchs_words)
     static const struct {
         int32_t dtype;
         const char *words;
-    } cases[] = {{FAKE_F64, "kinds: x is f64, expected f32"},
-                 {FAKE_BF16, "kinds: x is bf16, expected f32"},
-                 {FAKE_BOOL, "kinds: x is bool, expected f32"},
-                 {FAKE_COMPLEX64, "kinds: x is complex64 (complex numbers are not supported), expected f32"},
-                 {FAKE_COMPLEX128, "kinds: x is complex128 (complex numbers are not supported), expected f32"},
-                 {FAKE_U64, "kinds: x is of a type that Wick does not know, expected f32"},
-                 {77, "kinds: x is of a type that Wick does not know, expected f32"}};
+    } cases[] = {
+        {FAKE_F64, "kinds: x is f64, expected f32"},
+        {FAKE_BF16, "kinds: x is bf16, expected f32"},
+        {FAKE_BOOL, "kinds: x is bool, expected f32"},
+        {FAKE_COMPLEX64, "kinds: x is complex64 (complex numbers are not supported), expected f32"},
+        {FAKE_COMPLEX128,
+         "kinds: x is complex128 (complex numbers are not supported), expected f32"},
+        {FAKE_U64, "kinds: x is of a type that Wick does not know, expected f32"},
+        {77, "kinds: x is of a type that Wick does not know, expected f32"}};
     torch_ivalue stack[9];
     registered("kinds", KINDS, all_kinds);
     for (int i = 0; i < WICK_COUNT(cases); i++) {
@@ -196,13 +202,15 @@ Test(boxed, devices_sizes_and_choices_are_refused_in_words)
 
     fill(stack, true, true);
     fake_facts_of(get_tensor(stack[0]))->device = FAKE_XLA;
-    cr_assert_raises(run_backend("kinds", stack),
-                     "kinds: x is on a device that Wick has no operators for, expected cpu or cuda");
+    cr_assert_raises(
+        run_backend("kinds", stack),
+        "kinds: x is on a device that Wick has no operators for, expected cpu or cuda");
     cr_assert_nothing_live();
 
     fill(stack, false, true);
     fake_facts_of(get_tensor(stack[0]))->device = FAKE_CUDA;
-    cr_assert_raises(run_backend("kinds", stack), "kinds: x is on cuda, but the operator has only a CPU version");
+    cr_assert_raises(run_backend("kinds", stack),
+                     "kinds: x is on cuda, but the operator has only a CPU version");
     cr_assert_nothing_live();
 
     fill(stack, true, true);
@@ -214,7 +222,8 @@ Test(boxed, devices_sizes_and_choices_are_refused_in_words)
     memcpy(&list, &stack[2], sizeof list);
     shim.torch_delete_list(list);
     stack[2] = put_sizes(70, many);
-    cr_assert_raises(run_backend("kinds", stack), "kinds: g has 70 dimensions, expected at most 64");
+    cr_assert_raises(run_backend("kinds", stack),
+                     "kinds: g has 70 dimensions, expected at most 64");
     cr_assert_nothing_live();
 
     fill(stack, true, true);
@@ -278,12 +287,14 @@ Test(boxed, torch_says_why_it_has_no_memory)
     registered("dup", "x: f32[N] -> y: f32[N]", record_slots);
     torch_ivalue stack[1] = {put_tensor(COUNTING(3))};
     fake_fail_after(1);
-    cr_assert_raises(run_backend("dup", stack), "dup: no memory for a tensor of shape [3] and type f32: injected");
+    cr_assert_raises(run_backend("dup", stack),
+                     "dup: no memory for a tensor of shape [3] and type f32: injected");
     shim.torch_exception_get_what_without_backtrace = NULL;
     stack[0] = put_tensor(COUNTING(3));
     fake_fail_after(1);
-    cr_assert_raises(run_backend("dup", stack), "dup: no memory for a tensor of shape [3] and type f32: torch gave no reason"
-                                                " (see the error output)");
+    cr_assert_raises(run_backend("dup", stack),
+                     "dup: no memory for a tensor of shape [3] and type f32: torch gave no reason"
+                     " (see the error output)");
     cr_assert_nothing_live();
 }
 

@@ -1,4 +1,5 @@
-/* test_gate.c -- the kernel in front of autograd: what it runs itself, what it sends on, when it asks for a gradient */
+/* test_gate.c -- the kernel in front of autograd: what it runs itself, what it sends on, when it
+ * asks for a gradient */
 #include "bridge_support.h"
 
 #include <string.h>

@@ -1,12 +1,20 @@
-/* test_register.c -- operators enter torch and leave it: schemas, replacing, refusals, and the end of the pool */
+/* test_register.c -- operators enter torch and leave it: schemas, replacing, refusals, and the end
+ * of the pool */
 #include "bridge_support.h"
 
+#include <pthread.h>
 #include <stdio.h>
 
 TestSuite(bridge, .init = torch_begin);
 
-static wick_status one(wick_ctx *ctx, const wick_slot *slot) { return (void)ctx, *(int64_t *)slot[1].p = 1, WICK_OK; }
-static wick_status two(wick_ctx *ctx, const wick_slot *slot) { return (void)ctx, *(int64_t *)slot[1].p = 2, WICK_OK; }
+static wick_status one(wick_ctx *ctx, const wick_slot *slot)
+{
+    return (void)ctx, *(int64_t *)slot[1].p = 1, WICK_OK;
+}
+static wick_status two(wick_ctx *ctx, const wick_slot *slot)
+{
+    return (void)ctx, *(int64_t *)slot[1].p = 2, WICK_OK;
+}
 
 static int64_t run(void)
 {
@@ -65,9 +73,9 @@ Test(bridge, another_schema_replaces_the_old_one)
     wick_op *op = registered("f", "a: int -> n: int", one);
     define_op("f", "a: int, b: float -> n: int", two);
     torch_ivalue stack[2] = {7, 0};
-    cr_assert_raises(run_backend("f", stack),
-                     "local::f was loaded again with another signature: it was f(SymInt a) -> int, it is f(SymInt a, "
-                     "float b) -> int; compile or trace the caller again");
+    cr_assert_raises(run_backend("f", stack), "local::f was loaded again with another signature: "
+                                              "it was f(SymInt a) -> int, it is f(SymInt a, "
+                                              "float b) -> int; compile or trace the caller again");
     long live = wick_memory_live();
     cr_assert_eq(wick_torch_register(&test_ctx, op, &changed), WICK_OK);
     cr_assert(changed);
@@ -94,15 +102,17 @@ Test(bridge, a_name_that_torch_already_has_is_refused)
     cr_assert_eq(shim.aoti_torch_library_def(library, "f(Tensor x) -> Tensor"), 0);
     wick_op *op = define_op("f", "a: int -> n: int", one);
     cr_assert_eq(wick_torch_register(&test_ctx, op, &changed), WICK_ETORCH);
-    cr_assert_str_eq(wick_ctx_message(&test_ctx),
-                     "torch refuses operator local::f with schema f(SymInt a) -> int: the name is taken");
+    cr_assert_str_eq(
+        wick_ctx_message(&test_ctx),
+        "torch refuses operator local::f with schema f(SymInt a) -> int: the name is taken");
     cr_assert_null(op->bridge);
     cr_assert_eq(fake_live().libraries, 1);
     shim.torch_exception_get_what_without_backtrace = NULL;
     wick_ctx_clear(&test_ctx);
     cr_assert_eq(wick_torch_register(&test_ctx, op, &changed), WICK_ETORCH);
-    cr_assert_str_eq(wick_ctx_message(&test_ctx), "torch refuses operator local::f with schema f(SymInt a) -> int: is the "
-                                                  "name taken by another library?");
+    cr_assert_str_eq(wick_ctx_message(&test_ctx),
+                     "torch refuses operator local::f with schema f(SymInt a) -> int: is the "
+                     "name taken by another library?");
     shim.aoti_torch_delete_library_object(library);
     register_op(op);
     cr_assert_eq(run(), 1);
@@ -145,6 +155,36 @@ Test(bridge, whichever_allocation_fails_nothing_is_left)
     cr_assert_geq(walk(op, wick_memory_fail_after, WICK_ENOMEM), 5);
 }
 
+/* ---- threads ---- */
+
+static void *keep_calling(void *arg)
+{
+    long *wrong = arg;
+    for (int i = 0; i < 300; i++) {
+        torch_ivalue stack[1] = {7};
+        bool ran = fake_run("local::f", "CompositeExplicitAutograd", stack);
+        if (!ran || fake_raised() || (stack[0] != 1 && stack[0] != 2)) ++*wrong;
+    }
+    return NULL;
+}
+
+Test(bridge, an_operator_is_loaded_again_while_others_call_it)
+{
+    pthread_t threads[3];
+    long wrong[3] = {0};
+    wick_op *op = registered("f", "a: int -> n: int", one);
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(pthread_create(&threads[i], NULL, keep_calling, &wrong[i]), 0);
+    for (int i = 0; i < 30; i++) {
+        define_op("f", "a: int -> n: int", i % 2 ? one : two);
+        register_op(op);
+    }
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], NULL);
+        cr_assert_eq(wrong[i], 0);
+    }
+}
+
 /* ---- the pool ---- */
 
 static wick_op *define_number(int i)
@@ -166,14 +206,16 @@ Test(bridge, the_pool_ends_with_an_error_and_its_slots_are_used_again, .timeout 
     wick_op *extra = define_op("extra", "a: int -> n: int", two);
     long live = wick_memory_live();
     cr_assert_eq(wick_torch_register(&test_ctx, extra, &changed), WICK_ENOTSUP);
-    cr_assert_str_eq(wick_ctx_message(&test_ctx), "local::extra: 2048 operators are loaded, and there is room for no more");
+    cr_assert_str_eq(wick_ctx_message(&test_ctx),
+                     "local::extra: 2048 operators are loaded, and there is room for no more");
     wick_ctx_clear(&test_ctx);
     cr_assert_null(extra->bridge);
     cr_assert_eq(wick_memory_live(), live);
     cr_assert_eq(fake_live().libraries, 4 * WICK_MAX_REGISTRATIONS);
 
     torch_ivalue stack[2] = {7};
-    cr_assert_ran(run_backend("op2047", stack)); /* the last trampoline leads to the last operator */
+    cr_assert_ran(
+        run_backend("op2047", stack)); /* the last trampoline leads to the last operator */
     cr_assert_eq(stack[0], 1);
     define_op("op1", "a: int, b: int -> n: int", two);
     register_op(second); /* leaves and enters again: in the slot that it left */

@@ -14,7 +14,8 @@ static wick_status add_one(wick_ctx *ctx, const wick_slot *slot)
     return WICK_OK;
 }
 
-/* A second handle on the tensor that the kernel will take, so that it can be looked at afterwards. */
+/* A second handle on the tensor that the kernel will take, so that it can be looked at afterwards.
+ */
 static torch_handle also(torch_handle handle)
 {
     torch_handle own = NULL;
@@ -32,8 +33,9 @@ static torch_handle transposed(void)
 
 Test(torch_host, every_element_type_is_known_both_ways)
 {
-    static const int32_t codes[WICK_DTYPE_COUNT] = {-1,       FAKE_F16, FAKE_BF16, FAKE_F32, FAKE_F64, FAKE_I8,
-                                                    FAKE_I16, FAKE_I32, FAKE_I64,  FAKE_U8,  FAKE_BOOL};
+    static const int32_t codes[WICK_DTYPE_COUNT] = {-1,       FAKE_F16, FAKE_BF16, FAKE_F32,
+                                                    FAKE_F64, FAKE_I8,  FAKE_I16,  FAKE_I32,
+                                                    FAKE_I64, FAKE_U8,  FAKE_BOOL};
     for (int i = 1; i < WICK_DTYPE_COUNT; i++) {
         wick_tensor t;
         torch_handle handle = fake_tensor(codes[i], 1, SIZES(2), NULL);
@@ -51,7 +53,8 @@ Test(torch_host, a_tensor_is_read_completely)
     fake_facts_of(handle)->device = FAKE_CUDA;
     fake_facts_of(handle)->device_index = 3;
     cr_assert_eq(wick_torch_read(&test_ctx, "x", handle, &t), WICK_OK);
-    cr_assert(t.dim == 2 && t.size[0] == 3 && t.size[1] == 2 && t.stride[0] == 1 && t.stride[1] == 3);
+    cr_assert(t.dim == 2 && t.size[0] == 3 && t.size[1] == 2 && t.stride[0] == 1 &&
+              t.stride[1] == 3);
     cr_assert(t.device_type == WICK_CUDA && t.device_index == 3);
     cr_assert(t.data == fake_data(handle) && t.handle == handle);
     drop(handle);
@@ -93,9 +96,9 @@ Test(torch_host, in_place_that_overlaps_itself_is_refused)
 {
     registered("bump", "x!: f32[*N] -> ()", add_one);
     torch_ivalue stack[1] = {put_tensor(fake_tensor(FAKE_F32, 2, SIZES(3, 2), SIZES(0, 1)))};
-    cr_assert_raises(run_backend("bump", stack),
-                     "bump: x is written in place, but several of its elements share memory (an expanded tensor?): "
-                     "clone it first");
+    cr_assert_raises(run_backend("bump", stack), "bump: x is written in place, but several of its "
+                                                 "elements share memory (an expanded tensor?): "
+                                                 "clone it first");
     cr_assert_nothing_live();
 }
 
@@ -193,8 +196,9 @@ Test(torch_host, loops_run_on_torchs_threads)
     for (int i = 0; i < 20; i++) {
         stack[0] = 100;
         const char *raised = run_backend("fill", stack);
-        cr_assert(raised && (!strcmp(raised, "fill: item 0 is bad") || !strcmp(raised, "fill: item 50 is bad")), "%s",
-                  raised ? raised : "nothing was raised");
+        cr_assert(raised && (!strcmp(raised, "fill: item 0 is bad") ||
+                             !strcmp(raised, "fill: item 50 is bad")),
+                  "%s", raised ? raised : "nothing was raised");
         cr_assert_nothing_live();
     }
     fail_pieces = false;

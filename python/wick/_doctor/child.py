@@ -1,6 +1,7 @@
 """child -- a process that tries things which may crash it, and reports each as a line of JSON
 
     child.py torch PACKAGE_FOLDER    imports torch and wick, builds an operator and calls it
+    child.py core PACKAGE_FOLDER     loads the C core alone
     child.py gpu                     asks the NVIDIA driver
 
 Before a step its name is reported, after it what was found: a step without an answer is the one
@@ -147,10 +148,10 @@ def main(arguments: list[str]) -> int:
         attempt("devices", try_devices)
         return 0
     package = arguments[1]
-    if attempt("torch", try_torch) and attempt("package", lambda: try_package(package)):
-        attempt("build", try_build)
-    else:  # only then: the same library is not loaded twice into a process that uses it
+    if arguments[0] == "core":
         attempt("core", lambda: try_core(package))
+    elif attempt("torch", try_torch) and attempt("package", lambda: try_package(package)):
+        attempt("build", try_build)
     return 0
 
 

@@ -136,7 +136,7 @@ def find_nvrtc(m: Machine) -> str | None:
         patterns = [f"{torch}/lib/libnvrtc*.so*", f"{site}/nvidia/*/lib/libnvrtc*.so*"]
     patterns += [f"{folder}/lib64/libnvrtc.so*" for folder in _toolkits(m)]
     for pattern in patterns:
-        found = [f for f in sorted(glob.glob(pattern)) if "builtins" not in os.path.basename(f)]
+        found = [f for f in sorted(glob.glob(pattern)) if not re.search(r"builtins|\.alt\.", f)]
         if found:
             return found[0]
     return ctypes.util.find_library("nvrtc")

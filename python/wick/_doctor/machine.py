@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -43,8 +44,7 @@ def run(command: Sequence[str], env: Mapping[str, str], **options: Any) -> tuple
 
 def numbers(version: str) -> tuple[int, ...]:
     """(2, 10) of "2.10.0+cu130": the first two numbers."""
-    parts = version.split("+")[0].split(".")[:2]
-    return tuple(int("".join(c for c in part if c.isdigit()) or 0) for part in parts)
+    return tuple(int(n) for n in re.findall(r"(?:^|\.)(\d+)", version.split("+")[0])[:2])
 
 
 def first_line(text: str) -> str:
@@ -134,7 +134,8 @@ class Machine:
 
     @cached_property
     def core(self) -> dict[str, Any]:
-        return self._torch_child.get("core", {})
+        """version; or error. Of the C core alone, which needs no torch."""
+        return self._child("core", self.package).get("core", {"error": "the process ended"})
 
     @cached_property
     def torch(self) -> dict[str, Any]:

@@ -1,0 +1,128 @@
+/* cmd_python.c -- the verbs that are written in Python: `wick new` and `wick doctor`
+ *
+ * They are run by path, as PYTHON .../wick/cli_new.py, and not as `python -m wick new`: that would
+ * import the package, and with it torch, which takes a second and may be what is broken. Their help
+ * is here, so that it is there without Python.
+ */
+#include "cli.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The Python of this installation is beside the command; a `pip install --user` has it on the
+ * PATH. Returns only if none can be run. */
+static void run_python(char **argv)
+{
+    static const char *const names[] = {"python", "python3"};
+    char path[PATH_MAX], *slash;
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - sizeof "python3");
+    if (n > 0) {
+        path[n] = '\0';
+        slash = strrchr(path, '/');
+        for (int i = 0; slash && i < WICK_COUNT(names); i++) {
+            snprintf(slash + 1, sizeof "python3", "%s", names[i]);
+            argv[0] = path;
+            execv(path, argv);
+        }
+    }
+    argv[0] = (char[]){"python3"};
+    execvp("python3", argv);
+}
+
+static int run_script(const cli_verb *verb, const char *script, int argc, char **argv)
+{
+    char *found = NULL, *path = NULL, **args = wick_calloc((size_t)argc + 2, sizeof *args);
+    wick_ctx ctx;
+    int code;
+    wick_ctx_init(&ctx, NULL);
+    if (!args) {
+        code = cli_fail(verb->called, "out of memory");
+    } else if (wick_build_package_file(&ctx, script, &found) ||
+               wick_path_absolute(&ctx, found, &path)) {
+        code = cli_fail(verb->called, wick_ctx_message(&ctx));
+    } else {
+        args[1] = path;
+        memcpy(args + 2, argv + 1, (size_t)(argc - 1) * sizeof *args);
+        run_python(args);
+        code = cli_fail(verb->called, "no Python was found: neither python beside the wick command "
+                                      "nor python3 on the PATH can be run");
+    }
+    wick_free(found);
+    wick_free(path);
+    wick_free(args);
+    wick_ctx_deinit(&ctx);
+    return code;
+}
+
+static bool wants_help(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return true;
+    }
+    return false;
+}
+
+static int run(const cli_verb *verb, int argc, char **argv)
+{
+    if (wants_help(argc, argv)) {
+        cli_verb_help(stdout, verb);
+        return CLI_OK;
+    }
+    return run_script(verb, verb == &cli_new ? "cli_new.py" : "cli_doctor.py", argc, argv);
+}
+
+/* ---- new ---- */
+
+static const struct argp_option new_options[] = {
+    {"package", 256, NULL, 0, "a package that pip installs, in a folder NAME", 0},
+    {"dir", 257, "DIR", 0, "the folder to write into (else this one)", 0},
+    {"force", 258, NULL, 0, "write over files that exist", 0},
+    {"cuda", 259, NULL, 0, "an operator with a CUDA half (not there yet)", 0},
+    {0}};
+
+static const cli_pair new_examples[] = {
+    {"wick new softclip", "softclip.c, its reference, test and sizes, in this folder"},
+    {"wick new --package acme", "a package that pip installs, with tests and a CI file"},
+    {"cd acme && wick new softclip", "one more operator in it"},
+    {0}};
+
+const cli_verb cli_new = {
+    .name = "new",
+    .called = "wick new",
+    .purpose = "start an operator, or a package of operators, from a template",
+    .operands = "NAME",
+    .description = "Start an operator (source, reference, test, sizes to measure), or a package of "
+                   "operators. What is written works as it is: begin by running its test.",
+    .options = new_options,
+    .examples = new_examples,
+    .run = run};
+
+/* ---- doctor ---- */
+
+static const struct argp_option doctor_options[] = {
+    {"json", 256, NULL, 0, "for programs", 0},
+    {"verbose", 257, NULL, 0, "paths and whole messages as well", 0},
+    {0}};
+
+static const cli_pair doctor_examples[] = {
+    {"wick doctor", "everything: compiler, Python, torch, driver, cache"},
+    {"wick doctor cache compiler", "only these checks"},
+    {"wick doctor --json | python -m json.tool", "for a bug report"},
+    {0}};
+
+const cli_verb cli_doctor = {
+    .name = "doctor",
+    .called = "wick doctor",
+    .purpose = "check that operators can be built and called here; say what to do if not",
+    .operands = "[CHECK...]",
+    .description =
+        "Check that operators can be built, loaded and called here: compiler, Python, torch and "
+        "its "
+        "CUDA, driver, cache, and versions that do not fit together. Each finding comes with the "
+        "command that mends it.\n\n"
+        "The exit code is 0 (no problem), 1 (problems) or 2 (something could not be checked).",
+    .options = doctor_options,
+    .examples = doctor_examples,
+    .run = run};
