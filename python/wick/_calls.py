@@ -134,9 +134,11 @@ def bump_version(x: torch.Tensor) -> None:
 
 def copy_out(name: str, result: Any, out: Any) -> Any:
     """out= where the call had to go through torch.ops: computed beside it, then copied."""
-    results = [r for r in (result if isinstance(result, tuple) else (result,)) if isinstance(r, torch.Tensor)]
+    values = result if isinstance(result, tuple) else (result,)
+    results = [v for v in values if v is None or isinstance(v, torch.Tensor)]  # None: an output that is not wanted
     outs = out if isinstance(out, tuple) else (out,)
-    for r, o in zip(results, outs):
+    pairs = [(r, o) for r, o in zip(results, outs) if r is not None]
+    for r, o in pairs:
         for what, got, wanted in (
             ("shape", list(o.shape), list(r.shape)),
             ("dtype", o.dtype, r.dtype),
@@ -144,10 +146,13 @@ def copy_out(name: str, result: Any, out: Any) -> Any:
         ):
             if got != wanted:
                 raise RuntimeError(f"{name}: out has {what} {got}, expected {wanted}")
-        if o.requires_grad and torch.is_grad_enabled():
-            raise RuntimeError(f"{name}: out requires grad, expected one that does not")
+        if torch._debug_has_internal_overlap(o) == 1:
+            raise RuntimeError(
+                f"{name}: out is written in place, but several of its elements share memory (an expanded tensor?): "
+                "clone it first"
+            )
     with torch.no_grad():
-        for r, o in zip(results, outs):
+        for r, o in pairs:
             o.copy_(r)
     return out
 

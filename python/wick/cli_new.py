@@ -1,13 +1,15 @@
-"""wick new: scaffolds an operator, or a package of operators. Needs nothing but Python's own library.
+"""wick new: scaffolds an operator, or a package of operators, with Python's own library alone.
 
-What is written are the files of templates/operator and templates/package, which are complete: in them the operator is
-called my_op and the package my_package, and those names are replaced, in the text as in the names of files.
+What is written are the files of templates/operator and templates/package, which are complete: in
+them the operator is called my_op and the package my_package, and those names are replaced, in the
+text as in the names of files.
 """
 
 from __future__ import annotations
 
 import argparse
 import glob
+import keyword
 import os
 import re
 import sys
@@ -15,19 +17,13 @@ from importlib import metadata
 
 _TEMPLATES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "templates")
 
-_C_WORDS = frozenset(
-    """auto break case char const continue default do double else enum extern float for goto if inline int long
-    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
-    bool true false asm typeof main T A int8_t int16_t int32_t int64_t uint8_t size_t NULL""".split()
-)
-_PYTHON_WORDS = frozenset(
-    """False None True and as assert async await break class continue def del elif else except finally for from global
-    if import in is lambda nonlocal not or pass raise return try while with yield""".split()
-)
+_C_WORDS = """
+auto break case char const continue default do double else enum extern float for goto if inline int
+long register restrict return short signed sizeof static struct switch typedef union unsigned void
+volatile while bool true false asm typeof main T A int8_t int16_t int32_t int64_t uint8_t NULL
+"""
 _MODULES = frozenset(["conftest", "numpy", "pytest", "torch", "wick", *sys.stdlib_module_names])
-_NAMESPACES = frozenset(
-    "aten c10 c10d higher_order local prim prims profiler quantized wick_raw".split()
-)
+_NAMESPACES = "aten c10 c10d higher_order local prim prims profiler quantized wick_raw"
 
 _EPILOG = """\
 Examples:
@@ -61,19 +57,19 @@ def check_name(name: str, package: bool = False) -> None:
         other = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
         hint = f"; how about {'op_' if other[0].isdigit() else ''}{other}?" if other else ""
         refuse(f"it takes letters, digits and _, and no digit first{hint}")
-    for words, language in ((_C_WORDS, "C"), (_PYTHON_WORDS, "Python")):
-        if name in words:
-            refuse(f"it means something in {language} already")
+    if name in _C_WORDS.split():
+        refuse("it means something in C already")
+    if keyword.iskeyword(name):
+        refuse("it means something in Python already")
     if name.startswith(("wick_", "WICK_")) or "__" in name:
         refuse("names with `wick_` in front, or with `__`, belong to Wick and to the compiler")
     if name in _MODULES:
         refuse(f"{name}.py would hide the Python module of that name")
-    if package and name in _NAMESPACES:
+    if package and name in _NAMESPACES.split():
         refuse(f"torch.ops.{name} belongs to torch or Wick")
     if not package and name.endswith("_backward"):
-        refuse(
-            f"by its name it is the gradient of {name[:-9]}, which `wick new {name[:-9]}` writes with it"
-        )
+        of = name.removesuffix("_backward")
+        refuse(f"by its name it is the gradient of {of}, which `wick new {of}` writes with it")
 
 
 # ---- files ----
@@ -137,7 +133,7 @@ def _package_in(folder: str) -> str | None:
 
 
 def operator_files(name: str, package: str | None) -> dict[str, str]:
-    """The files of one operator; in a package they lie in ops/ and tests/, and the test takes the package's."""
+    """One operator; in a package its files lie in ops/ and tests/, and the test imports that."""
     files = _read_template("operator")
     if package:
         _edit(
@@ -178,8 +174,8 @@ def package_files(name: str) -> dict[str, str]:
 def _parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="wick new",
-        description="Scaffold an operator (source, reference, test, sizes to measure), or a package of operators. "
-        "What is written works as it is: begin by running its test.",
+        description="Scaffold an operator (source, reference, test, sizes to measure), or a "
+        "package of operators. What is written works as it is: begin by running its test.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -4,9 +4,9 @@
     from wick.package import load_operators
     __all__ = load_operators(globals())
 
-Installed, a package has its modules in the folder `operators` beside __init__.py, one per operator file. An editable
-install has a list of its sources there instead: they are built at import as far as they, or headers that they include,
-changed. Either is written by wick_add_operators (CMake).
+Installed, a package has its modules in the folder `operators` beside __init__.py, one per operator
+file. An editable install has a list of its sources there instead: they are built at import as far
+as they, or headers that they include, changed. Either is written by wick_add_operators (CMake).
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def load_operators(package: MutableMapping[str, Any]) -> list[str]:
 
     package   globals() of the package's __init__.py
 
-    Raises ImportError for a package that was not built, and wick.BuildError for an editable one that does not build.
+    Raises ImportError for a package that was not built, and wick.BuildError for an editable one
+    that does not build.
     """
     folders = _folders(package)
     # Sources first: an editable install may lie over what an earlier one left.
@@ -47,7 +48,7 @@ def load_operators(package: MutableMapping[str, Any]) -> list[str]:
 
 
 def _folders(package: MutableMapping[str, Any]) -> list[str]:
-    """Where the package's files are. An editable one has several places: the source tree, and what was installed."""
+    """Where its files are: of an editable one, the source tree and what was installed."""
     paths = list(package.get("__path__") or [os.path.dirname(os.path.abspath(package["__file__"]))])
     return [os.path.join(os.path.abspath(p), _FOLDER) for p in paths]
 
@@ -87,8 +88,8 @@ def _sources(path: str, patterns: Iterable[str]) -> list[str]:
         missing = [m for m in matches or [pattern] if not os.path.exists(m)]
         if missing:
             raise ImportError(
-                f"{missing[0]} is not there, but {path} names it: the source tree has moved or changed. "
-                "Install it again: pip install -e ."
+                f"{missing[0]} is not there, but {path} names it: the source tree has moved "
+                "or changed. Install it again: pip install -e ."
             )
         found += [m for m in matches if m not in found]
     return found

@@ -115,20 +115,23 @@ static outcome fail_kind(const request *r, const wick_param *p, PyObject *object
     return FAILED;
 }
 
-static outcome read_public(PyObject *object, wick_tensor *out, bool *requires_grad)
+static bool ask_requires_grad(PyObject *object)
 {
     PyObject *flag = PyObject_GetAttrString(object, "requires_grad");
-    *requires_grad = flag == Py_True;
+    bool yes = flag == Py_True;
     Py_XDECREF(flag);
     PyErr_Clear();
-    return dlpack_read(object, out) ? FAST : SLOW;
+    return yes;
 }
 
 /* A tensor for the fast way; SLOW for one that only torch.ops understands. */
 static outcome read_tensor(PyObject *object, wick_tensor *out, bool *requires_grad)
 {
-    if (!tensors_is_exact(object)) return SLOW;
-    if (extension.mode == DIRECT_DLPACK) return read_public(object, out, requires_grad);
+    if (extension.mode == DIRECT_DISPATCHER || !tensors_is_exact(object)) return SLOW;
+    if (extension.mode == DIRECT_DLPACK) {
+        *requires_grad = ask_requires_grad(object);
+        return dlpack_read(object, out) ? FAST : SLOW;
+    }
     torch_handle handle = tensors_handle(object);
     if (wick_torch_kind(handle) == WICK_TORCH_SPECIAL) return SLOW;
     *requires_grad = wick_torch_requires_grad(handle);
@@ -143,8 +146,9 @@ static outcome convert_tensor(request *r, int i, PyObject *object)
     r->args[i].kind = WICK_VALUE_NONE;
     if (!object || object == Py_None)
         return p->optional ? FAST : fail_kind(r, p, object, "a tensor");
-    outcome o = extension.mode == DIRECT_DISPATCHER ? SLOW : read_tensor(object, &r->args[i].as.tensor, &requires_grad);
+    outcome o = read_tensor(object, &r->args[i].as.tensor, &requires_grad);
     if (o == SLOW && !tensors_is_tensor(object)) return fail_kind(r, p, object, "a tensor");
+    if (o == SLOW && r->out) requires_grad = ask_requires_grad(object); /* torch.ops knows nothing of out= */
     r->args[i].kind = WICK_VALUE_TENSOR;
     if (requires_grad && !r->differentiable && shim.aoti_torch_grad_mode_is_enabled()) {
         r->differentiable = p->name;
@@ -271,8 +275,8 @@ static outcome convert_out(request *r, int i, int k, int n_tensors)
                      n_tensors == 1 ? "a tensor" : "a tuple with one tensor per output");
         return FAILED;
     }
-    if (extension.mode == DIRECT_DISPATCHER) return SLOW;
     outcome o = read_tensor(object, &r->results[i].as.tensor, &requires_grad);
+    if (o == SLOW) requires_grad = ask_requires_grad(object);
     if (requires_grad && shim.aoti_torch_grad_mode_is_enabled()) {
         PyErr_Format(PyExc_RuntimeError,
                      "%s: out requires grad, expected one that does not: what is written in place has no gradient",

@@ -165,10 +165,13 @@ static wick_status enter_anew(wick_ctx *ctx, wick_op *op, const char *schema)
                           ? shim.torch_exception_get_what_without_backtrace()
                           : "is the name taken by another library?");
     wick_text_free(&raw_schema);
-    if (s == WICK_OK)
+    if (s == WICK_OK) {
         op->bridge = r;
-    else
-        leave(r);
+        return s;
+    }
+    leave(r);
+    slots[slot] = NULL;
+    registration_free(r);
     return s;
 }
 

@@ -1,11 +1,18 @@
-"""What the tests of the cache share: a compiler that counts its runs, entries, and small sources."""
+"""What the tests of the cache share: a compiler that counts its runs, entries, and small sources.
+
+A Room is a folder with a cache and a compiler; room.run(...) is a process that has just been started and uses them.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 from pathlib import Path
+from typing import Any
+
+from zygote import Child, Done, Zygote
 
 CC = shutil.which("cc") or "cc"
 
@@ -22,13 +29,17 @@ WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, const float *x, float *y, int64_t N)
 """
 """y = x + FACTOR, for one element type: a build is one run of the compiler."""
 
-CALL = "print(*(getattr(wick.load(p), wick.load(p).names[0])(torch.zeros(1)).item() for p in args))"
+CALL = """
+for path in args:
+    loaded = wick.load(path)
+    print(getattr(loaded, loaded.names[0])(torch.zeros(1)).item())
+"""
 """Loads every file that it is given and prints what its operator makes of 0."""
 
 
 def one_type(folder: Path, name: str = "op", factor: object = 1, head: str = "") -> Path:
     path = folder / f"{name}.c"
-    path.write_text(head + ONE_TYPE.replace("OP", name).replace("FACTOR", str(factor)).replace(f"WICK_{name}", "WICK_OP"))
+    path.write_text(head + re.sub(r"\bOP(?=\b|_)", name, ONE_TYPE).replace("FACTOR", str(factor)))
     return path
 
 
@@ -82,3 +93,26 @@ def looks_whole(entry: Path) -> bool:
 
 def private_mode(path: Path) -> bool:
     return not path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+class Room:
+    def __init__(self, folder: Path, zygote: Zygote) -> None:
+        self.folder, self.zygote = folder, zygote
+        self.cache = folder / "the cache"
+        self.compiler = Compiler(folder)
+
+    def _environment(self, environment: dict[str, str | None]) -> dict[str, str | None]:
+        return {"WICK_CACHE_DIR": str(self.cache), "CC": str(self.compiler), **environment}
+
+    def start(self, code: str, *args: Any, **environment: Any) -> Child:
+        return self.zygote.start(code, *args, folder=self.folder, **self._environment(environment))
+
+    def run(self, code: str, *args: Any, **environment: Any) -> Done:
+        return self.zygote.run(code, *args, folder=self.folder, **self._environment(environment))
+
+    def call(self, *paths: Path, **environment: Any) -> list[float]:
+        """What the operators of these files make of 0, in a process that has loaded nothing yet."""
+        return [float(line) for line in self.run(CALL, *paths, **environment).out.split()]
+
+    def entries(self, ending: str = "") -> list[Path]:
+        return entries(self.cache, ending)

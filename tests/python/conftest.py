@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cached import Room
 from support import Made, fresh, write
-
 from zygote import Zygote
 
 import wick
@@ -32,12 +32,9 @@ def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache for one test, in this process's environment."""
-    folder = tmp_path / "the cache"
-    folder.mkdir(mode=0o700)
-    monkeypatch.setenv("WICK_CACHE_DIR", str(folder))
-    return folder
+def room(tmp_path: Path, zygote: Zygote) -> Room:
+    """A cache, a compiler that counts its runs, and fresh processes that use both (cached.py)."""
+    return Room(tmp_path, zygote)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Packages made with Wick: find_package(wick), the wheel, the editable install, and what an edit builds again."""
+"""Packages made with Wick: find_package(wick), the wheel, and what an edit builds again."""
 
 from __future__ import annotations
 
@@ -187,7 +187,8 @@ def test_namespace_flags_and_modules(tmp_path: Path) -> None:
         "{ (void)ctx; for (int64_t i = 0; i < N; i++) y[i] = x[i] * STEP; return WICK_OK; }\n"
     )
     (tmp_path / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.24)\nproject(x LANGUAGES NONE)\nfind_package(wick REQUIRED)\n"
+        "cmake_minimum_required(VERSION 3.24)\nproject(x LANGUAGES NONE)\n"
+        "find_package(wick REQUIRED)\n"
         "wick_add_operators(some plain.c NAMESPACE acme_cmake FLAGS -DSTEP=3)\n"
         "get_target_property(modules some WICK_MODULES)\nmessage(STATUS modules=${modules})\n"
     )
@@ -195,7 +196,11 @@ def test_namespace_flags_and_modules(tmp_path: Path) -> None:
     module = tree.build / "some" / "plain.so"
     assert f"modules={module}" in tree.configure()
     assert tree.make() == {"plain"}
-    code = "import sys, torch, wick; wick.load(sys.argv[1]); print(torch.ops.acme_cmake.plain(torch.ones(2)).sum())"
+    code = """
+import sys, torch, wick
+wick.load(sys.argv[1])
+print(torch.ops.acme_cmake.plain(torch.ones(2)).sum())
+"""
     assert run_python(code, str(module)).strip() == "tensor(6.)"
 
 
@@ -219,9 +224,10 @@ def test_the_wheel_is_of_no_python_and_passes_the_package_s_tests(tmp_path: Path
     for module in (site / "acme" / "operators").iterdir():
         linked = re.findall(r"NEEDED.*\[(\S+)\]", run("readelf", "-d", module))
         assert set(linked) <= {"libc.so.6", "libm.so.6"}
+    paths = [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
     said = run(
         sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests",
-        cwd=source, PYTHONPATH=os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        cwd=source, PYTHONPATH=os.pathsep.join(paths),
     )  # fmt: skip
     assert " passed" in said and "skipped" not in said
 
@@ -236,7 +242,8 @@ def tell(event, file, detail):
 wick._calls.tell = tell
 import acme
 x = torch.tensor([-4.0, 8.0])
-print(json.dumps([sorted(set(built)), acme.__all__, acme.leaky_gate(x, torch.ones(2), 0.5).tolist()]))
+y = acme.leaky_gate(x, torch.ones(2), 0.5)
+print(json.dumps([sorted(set(built)), acme.__all__, y.tolist()]))
 """
 
 

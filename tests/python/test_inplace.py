@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import pytest
 import torch
 from support import ADD, ADD_IN_PLACE, Made
+
+from wick import _calls
 
 Maker = Callable[..., Made]
 
@@ -272,6 +275,12 @@ def test_out_that_is_the_input_is_still_right(reverse: Made, add: Made) -> None:
     assert x.tolist() == [4.0, 3.0, 2.0, 1.0]
 
 
+beside = pytest.mark.skipif(
+    _calls.mode == "dispatcher", reason="through the dispatcher alone, results are computed beside out and copied"
+)
+
+
+@beside
 def test_out_that_partly_overlaps_an_input_is_refused(add: Made) -> None:
     base = torch.zeros(6)
     with pytest.raises(RuntimeError, match=f"{add.name}: out .*overlaps x"):
@@ -299,6 +308,40 @@ def test_out_where_a_gradient_is_needed_is_refused(add: Made) -> None:
         add.direct(x.clone().requires_grad_(), out=out)
         add.direct(x, out=torch.nn.Parameter(out.clone()))
     assert out.tolist() == [1.0, 1.0]
+
+
+def test_out_with_an_output_that_is_not_wanted(make: Maker) -> None:
+    op = make(
+        """
+WICK_OP(OP, "x: f32[N] -> y?: f32[N], n: int, z: f32[N]");
+WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, const float *x, float *y, int64_t *n, float *z, int64_t N)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < N; i++) {
+        if (y) y[i] = x[i];
+        z[i] = -x[i];
+    }
+    *n = N;
+    return WICK_OK;
+}
+"""
+    )
+
+    class Quiet(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    for mode in (contextlib.nullcontext(), Quiet()):
+        y, z = torch.zeros(2), torch.zeros(2)
+        with mode:
+            op.direct(torch.ones(2), want_y=False, out=(y, z))
+        assert y.tolist() == [0.0, 0.0] and z.tolist() == [-1.0, -1.0] and y._version == 0
+
+
+def test_out_of_a_special_tensor_that_requires_grad_is_refused(add: Made) -> None:
+    x = torch._neg_view(torch.ones(2, requires_grad=True))
+    with pytest.raises(RuntimeError, match=f"{add.name}: x requires grad, so out= cannot be used"):
+        add.direct(x, out=torch.zeros(2))
 
 
 def test_out_under_a_mode_goes_through_torch_and_is_the_same(add: Made, reverse: Made) -> None:
@@ -335,6 +378,7 @@ WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, int64_t k, float *y)
         op.direct(3, out=torch.zeros(3, device="meta"))
 
 
+@beside
 def test_two_outputs_into_one_tensor_are_refused(make: Maker) -> None:
     op = make(
         """

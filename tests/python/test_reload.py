@@ -14,6 +14,7 @@ from support import ADD, Made, fresh, spell
 from torch.overrides import TorchFunctionMode
 
 import wick
+from wick import _calls
 
 Source = Callable[..., tuple[str, Path]]
 X = torch.zeros(2)
@@ -200,6 +201,7 @@ def test_calls_while_the_file_is_loaded_again(source: Source, either: str) -> No
     assert wrong == []
 
 
+@pytest.mark.skipif(_calls.mode == "dispatcher", reason="torch itself does not stand a schema's change during a call")
 def test_direct_calls_while_the_signature_changes(source: Source) -> None:
     name, path = source(ADD)
     function = getattr(wick.load(path), name)

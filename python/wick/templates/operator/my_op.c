@@ -3,8 +3,8 @@
  * Bandwidth bound: x is read once and y written once. Arithmetic is in A (f32 for the halves), with
  * one rounding at the end. NaN stays NaN; an infinite x gives NaN, as inf / inf does.
  *
- * Begin here: change the formula, the signature and the reference beside this file (my_op.py), and
- * run its test (test_my_op.py). A signature that the function below does not match does not compile.
+ * Begin here: change the formula, the signature and the reference beside this file (my_op.py),
+ * and run its test (test_my_op.py). A function that does not match its signature does not compile.
  */
 #include <wick/op.h>
 
@@ -34,7 +34,7 @@ static wick_status forward_piece(void *arg, int64_t begin, int64_t end)
 WICK_IMPL wick_status my_op_cpu(wick_ctx *ctx, const T *x, double scale, T *y, int64_t N)
 {
     forward_job job = {x, (A)scale, y};
-    if (!(scale > 0)) return wick_fail(ctx, WICK_EINVAL, "scale is %g, expected more than 0", scale);
+    if (!(scale > 0)) return wick_fail(ctx, WICK_EINVAL, "scale is %g, expected > 0", scale);
     return wick_parallel(ctx, N, GRAIN, forward_piece, &job);
 }
 
@@ -57,8 +57,8 @@ static wick_status backward_piece(void *arg, int64_t begin, int64_t end)
     return WICK_OK;
 }
 
-WICK_IMPL wick_status my_op_backward_cpu(wick_ctx *ctx, const T *dy, const T *x, double scale, T *dx,
-                                         int64_t N)
+WICK_IMPL wick_status my_op_backward_cpu(wick_ctx *ctx, const T *dy, const T *x, double scale,
+                                         T *dx, int64_t N)
 {
     backward_job job = {dy, x, (A)scale, dx};
     return wick_parallel(ctx, N, GRAIN, backward_piece, &job);

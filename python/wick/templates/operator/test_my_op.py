@@ -61,10 +61,10 @@ def test_special_values():
 
 
 def test_a_wrong_value_is_refused():
-    with pytest.raises(RuntimeError, match="my_op.*scale is -1"):
+    with pytest.raises(RuntimeError, match=r"my_op.*scale is -1"):
         op.my_op(torch.ones(3), -1.0)
 
 
 def test_a_wrong_type_is_refused():
-    with pytest.raises(RuntimeError, match="my_op.*x "):
+    with pytest.raises(RuntimeError, match=r"my_op.*x "):
         op.my_op(torch.ones(3, dtype=torch.int64))

@@ -44,5 +44,5 @@ def test_torch_has_the_same_operators():
 
 
 def test_a_wrong_shape_is_refused():
-    with pytest.raises(RuntimeError, match="leaky_bias.*bias"):
+    with pytest.raises(RuntimeError, match=r"leaky_bias.*bias"):
         my_package.leaky_bias(torch.ones(4, 3), torch.ones(4))

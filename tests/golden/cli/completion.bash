@@ -1,0 +1,27 @@
+# wick's completions for bash, from `wick completion bash`
+_wick()
+{
+    local cur=${COMP_WORDS[COMP_CWORD]} words='' files=''
+    COMPREPLY=()
+    case ${COMP_CWORD}:${COMP_WORDS[1]} in
+    1:*) words='new build list show cache doctor config completion man --help --version' ;;
+    *:new) words='--package --dir= --force --cuda --help' ;;
+    *:build) words='--output= --namespace= --portable --native --debug --sanitize --cc= --flag= --include= --depfile= --compile-commands= --keep --quiet --verbose --help' files=yes ;;
+    *:list) words='--help' files=yes ;;
+    *:show) words='--schema --prototype --stub --glue --types= --flags --cc= --help' files=yes ;;
+    *:cache) words='--json --help path list size verify clear' ;;
+    *:doctor) words='--json --verbose --help' ;;
+    *:config) words='--cflags --include --libs --cmake --version --help' ;;
+    *:completion) words='--help bash zsh fish' ;;
+    *:man) words='--help' ;;
+    esac
+    # After an option's `=`, or where operands are files: files.
+    if [[ $cur != -* && ( $files || ${COMP_WORDS[COMP_CWORD-1]} == @(=|-o) || $cur == = ) ]]; then
+        compopt -o filenames
+        mapfile -t COMPREPLY < <(compgen -f -- "${cur#=}")
+    else
+        mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
+        [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
+    fi
+}
+complete -F _wick wick

@@ -1,0 +1,93 @@
+#compdef wick
+# wick's completions for zsh, from `wick completion zsh`
+_wick()
+{
+    local -a verbs=(
+        'new:start an operator, or a package of operators, from a template'
+        'build:turn operator files into a module'
+        'list:list operators\: the shipped ones, a file'\''s, or a module'\''s'
+        'show:say what an operator takes and returns, and what is made of it'
+        'cache:look at what wick.load keeps, check it, clear it'
+        'doctor:check that operators can be built and called here; say what to do if not'
+        'config:print paths and flags for other build systems'
+        'completion:print completions for a shell'
+        'man:print the manual page'
+    )
+    if (( CURRENT == 2 )); then
+        _describe verb verbs
+        return
+    fi
+    shift words
+    (( CURRENT-- ))
+    case $words[1] in
+        new)
+        _arguments '--help[this text]' \
+            '--package[a package that pip installs, in a folder NAME]' \
+            '--dir=[the folder to write into (else this one)]:DIR:_files' \
+            '--force[write over files that exist]' \
+            '--cuda[an operator with a CUDA half (not there yet)]'
+        ;;
+        build)
+        _arguments '--help[this text]' \
+            '-o+[where the module goes]:MODULE.so:_files' \
+            '--output=[where the module goes]:MODULE.so:_files' \
+            '--namespace=[namespace of files that name none (else\: local)]:NS:_files' \
+            '--portable[for any x86-64 CPU, with a faster version for x86-64-v3 (the default)]' \
+            '--native[for this machine'\''s CPU only]' \
+            '--debug[symbols, no optimisation, WICK_AT checks its indices]' \
+            '--sanitize[with AddressSanitizer and UBSan; what loads the module then needs their library first\: LD_PRELOAD=$(cc -print-file-name=libasan.so)]' \
+            '--cc=[the C compiler]:CC:_files' \
+            '--flag=[one more flag for the compiler; may be repeated]:FLAG:_files' \
+            '--include=[the folder of <wick/op.h>]:DIR:_files' \
+            '--depfile=[write the files that went into the module, as a rule for make or ninja]:FILE:_files' \
+            '--compile-commands=[write DIR/compile_commands.json and DIR/.clangd, so that an editor understands the files; without -o nothing is built]:DIR:_files' \
+            '--keep[keep the generated files and say where they are]' \
+            '-q[say nothing when all goes well]' \
+            '--quiet[say nothing when all goes well]' \
+            '-v[say what is done]' \
+            '--verbose[say what is done]' \
+            '*:file:_files'
+        ;;
+        list)
+        _arguments '--help[this text]' \
+            '*:file:_files'
+        ;;
+        show)
+        _arguments '--help[this text]' \
+            '--schema[the schema that torch registers]' \
+            '--prototype[the C function to write]' \
+            '--stub[the Python function, for a .pyi]' \
+            '--glue[the C code that is generated around a source]' \
+            '--types=[for --glue\: the element types, as "f32" or "f32 i64"]:TYPES:_files' \
+            '--flags[every compiler switch that Wick passes, and why]' \
+            '--cc=[for --flags\: the C compiler]:CC:_files' \
+            '*:file:_files'
+        ;;
+        cache)
+        _arguments '--help[this text]' \
+            '--json[for list and size\: in a form for programs]' \
+            '1:what:((path\:"where it is" list\:"what is in it\: key, size, age, element types and source, last used first" size\:"how many files and bytes" verify\:"reads every entry, removes those that are broken; exit code 1 if there were any" clear\:"removes everything"))'
+        ;;
+        doctor)
+        _arguments '--help[this text]' \
+            '--json[for programs]' \
+            '--verbose[paths and whole messages as well]'
+        ;;
+        config)
+        _arguments '--help[this text]' \
+            '--cflags[flags to compile a program that includes <wick/wick.h>]' \
+            '--include[the folder of <wick/op.h>]' \
+            '--libs[flags to link a program with libwick.so]' \
+            '--cmake[the folder of wick-config.cmake, for -Dwick_DIR=]' \
+            '--version[the version]'
+        ;;
+        completion)
+        _arguments '--help[this text]' \
+            '1:what:((bash\:"for bash" zsh\:"for zsh" fish\:"for fish"))'
+        ;;
+        man)
+        _arguments '--help[this text]'
+        ;;
+    esac
+}
+if [[ $funcstack[1] == _wick ]]; then _wick "$@"; else compdef _wick wick; fi
