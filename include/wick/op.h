@@ -174,6 +174,12 @@ WICK_INLINE void wick_f32_to_f16_array(wick_f16 *to, const float *from, int64_t 
         to[done + k] = wick_f32_to_f16(from[done + k]);
 }
 
+WICK_INLINE void wick_bf16_to_f32_array(float *to, const wick_bf16 *from, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++)
+        to[k] = wick_bf16_to_f32(from[k]);
+}
+
 #if defined(WICK_EIGHT)
 /* As wick_f32_to_bf16. */
 WICK_INLINE wick_eight_i32 wick_eight_f32_to_bf16(const float *from)
@@ -330,6 +336,8 @@ WICK_INLINE const A *wick_read_block(A *room, const T *from, int64_t n)
 #else
 #if WICK_T == 1
     wick_f16_to_f32_array(room, from, n);
+#elif WICK_T == 2
+    wick_bf16_to_f32_array(room, from, n);
 #else
     for (int64_t k = 0; k < n; k++)
         room[k] = wick_A(from[k]);

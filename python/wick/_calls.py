@@ -17,6 +17,8 @@ except ImportError as error:
     ) from error
 
 from . import _wick
+from ._autograd import differentiate as differentiate  # called from C
+from ._autograd import forget as _forget_gradients
 from ._progress import tell as tell  # called from C
 
 _SPECIAL, _PLAIN, _INFERENCE = 0, 1, 2  # wick_torch_tensor_kind
@@ -57,7 +59,10 @@ def _learn() -> bool:
 
 def _choose_mode() -> str:
     wanted = os.environ.get("WICK_DIRECT", "")
-    modes = [wanted] if wanted else ["internals", "dlpack", "dispatcher"]
+    known = ["internals", "dlpack", "dispatcher"]
+    if wanted and wanted not in known:
+        raise ImportError(f"WICK_DIRECT={wanted}: expected {', '.join(known[:-1])} or {known[-1]}")
+    modes = [wanted] if wanted else known
     learnt = _learn()
     for mode in modes:
         if (mode != "internals" or learnt) and _wick.set_mode(mode):
@@ -82,6 +87,7 @@ def overload(ns: str, name: str) -> Any:
 
 def forget(ns: str, name: str) -> None:
     """An operator changed its schema: torch.ops must look it up again."""
+    _forget_gradients(ns, name)
     for namespace, attribute in ((ns, name), ("wick_raw", f"{ns}__{name}")):
         module = getattr(torch.ops, namespace)
         if attribute in module.__dict__:
@@ -155,51 +161,3 @@ def copy_out(name: str, result: Any, out: Any) -> Any:
         for r, o in pairs:
             o.copy_(r)
     return out
-
-
-def differentiate(ns: str, name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A call in which a tensor requires grad, for an operator without a gradient.
-
-    The result is right; asking for its gradient raises, naming the operator.
-    """
-    raw = getattr(torch.ops.wick_raw, f"{ns}__{name}").default
-    arguments = raw._schema.arguments
-    for argument, value in zip(arguments, args):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            needing = [a.name for a, v in zip(arguments, args) if isinstance(v, torch.Tensor) and v.requires_grad]
-            raise RuntimeError(
-                f"{name}: {needing[0]} requires grad, but the operator writes {argument.name} in place and has no "
-                "gradient: call it under torch.no_grad(), or detach the argument"
-            )
-    positional = [v for a, v in zip(arguments, args) if not a.kwarg_only]
-    keywords = {a.name: v for a, v in zip(arguments, args) if a.kwarg_only}
-    needing = [v for v in args if isinstance(v, torch.Tensor) and v.requires_grad]
-    # Function.apply itself would send the call through functorch's transforms again; here it has passed them, and
-    # torch must be told that this is meant.
-    functorch = torch._C._functorch
-    allowed = functorch.get_single_level_autograd_function_allowed()
-    functorch.set_single_level_autograd_function_allowed(True)
-    try:
-        return super(torch.autograd.Function, _Refusal).apply(name, lambda: raw(*positional, **keywords), *needing)
-    finally:
-        functorch.set_single_level_autograd_function_allowed(allowed)
-
-
-class _Refusal(torch.autograd.Function):
-    """A step of the graph whose gradient is an error. It hangs on the inputs, so that no way back goes around it."""
-
-    @staticmethod
-    def forward(ctx: Any, name: str, call: Any, *needing: torch.Tensor) -> tuple[Any, ...]:
-        result = call()
-        results = result if isinstance(result, tuple) else (result,)
-        whole = [r for r in results if isinstance(r, torch.Tensor) and not r.is_floating_point()]
-        ctx.mark_non_differentiable(*whole)
-        ctx.name = name
-        return results
-
-    @staticmethod
-    def backward(ctx: Any, *unused: Any) -> Any:
-        raise RuntimeError(
-            f"{ctx.name}: no gradient: the operator's file defines no {ctx.name}_backward. Define it there, or call "
-            f"{ctx.name} under torch.no_grad()"
-        )

@@ -9,7 +9,8 @@ import threading
 import time
 from collections.abc import Iterator
 
-_patience = 1.0  # seconds before anything is shown
+_PATIENCE = 1.0  # seconds before anything is shown
+_asked = threading.local()  # .patience: another, while a load of this thread asks for it
 _lock = threading.Lock()
 _running: dict[int, _Build] = {}
 
@@ -17,13 +18,12 @@ _running: dict[int, _Build] = {}
 @contextlib.contextmanager
 def patience(seconds: float | None) -> Iterator[None]:
     """Another patience for the builds inside; None leaves it as it is."""
-    global _patience
-    before = _patience
-    _patience = before if seconds is None else seconds
+    before = getattr(_asked, "patience", _PATIENCE)
+    _asked.patience = before if seconds is None else seconds
     try:
         yield
     finally:
-        _patience = before
+        _asked.patience = before
 
 
 class _Build:
@@ -34,11 +34,18 @@ class _Build:
         self.start = time.monotonic()
         self.shown = False
         self.spinner = None
-        self.timer = threading.Timer(_patience, self.show)
+        self.lock = threading.Lock()
+        self.done = False
+        self.timer = threading.Timer(getattr(_asked, "patience", _PATIENCE), self.show)
         self.timer.daemon = True
         self.timer.start()
 
     def show(self) -> None:
+        with self.lock:
+            if not self.done:
+                self._show()
+
+    def _show(self) -> None:
         self.shown = True
         if sys.stderr.isatty():
             try:
@@ -54,6 +61,8 @@ class _Build:
 
     def finish(self, outcome: str) -> None:
         self.timer.cancel()
+        with self.lock:  # a show that has begun is over, and none will begin
+            self.done = True
         if self.spinner is not None:
             self.spinner.stop()
         if self.shown:

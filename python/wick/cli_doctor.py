@@ -109,9 +109,12 @@ def print_rich(console: Any, findings: Sequence[Finding], verbose: bool) -> None
             console.print(Text(heading, style=f"bold {colour}"))
         for finding in of_level:
             for kind, text in lines_of(finding, verbose):
-                mark = {"text": "", "remedy": "$ ", "detail": ""}[kind]
-                indent = 2 if kind == "text" else 6
-                console.print(Padding(Text(mark + text, style=styles[kind]), (0, 0, 0, indent)))
+                shown = Text(text, style=styles[kind])
+                if kind == "remedy":  # never wrapped: it is to be copied
+                    console.print(Text("      $ "), shown, sep="", soft_wrap=True)
+                else:
+                    indent = 2 if kind == "text" else 6
+                    console.print(Padding(shown, (0, 0, 0, indent)))
         if of_level:
             console.print()
     console.print(Text(summary(findings), style="bold"))

@@ -10,6 +10,7 @@
 #include "builder.h"
 
 #include <string.h>
+#include <unistd.h>
 
 typedef struct plan {
     wick_ctx *ctx;
@@ -159,6 +160,50 @@ static wick_status run_jobs(plan *p)
     return p->n_built > 1 ? run_link(p, &p->jobs[n]) : WICK_OK;
 }
 
+/* Adds the folders that a command searches for headers and that authors may fill, absolute. */
+static void add_folders(plan *p, const wick_args *command, bool quote, wick_args *out)
+{
+    char here[4096];
+    for (int64_t i = 1; i < command->count; i++) {
+        const char *item = command->items[i], *folder = NULL;
+        wick_text path = {0};
+        bool own = strcmp(item, "-iquote") == 0;
+        if (own == quote && (own || strcmp(item, "-I") == 0 || strcmp(item, "-isystem") == 0)) {
+            folder = command->items[i + 1];
+        } else if (!quote && strncmp(item, "-I", 2) == 0 && item[2]) {
+            folder = item + 2;
+        }
+        if (!folder) continue;
+        if (folder[0] != '/' && getcwd(here, sizeof here)) wick_text_printf(&path, "%s/", here);
+        wick_text_add(&path, folder);
+        while (path.size > 1 && path.data[path.size - 1] == '/') {
+            path.data[--path.size] = '\0';
+        }
+        wick_args_add(out, wick_arena_strndup(&p->arena, wick_text_str(&path), path.size));
+        wick_text_free(&path);
+    }
+}
+
+/* What else a module is made of, and what would make another of it: the files that flags name
+ * (objects, archives, lists of flags), and headers that are not there. */
+static bool describe_further(plan *p)
+{
+    wick_args folders = {.arena = &p->arena}, flags = {.arena = &p->arena};
+    wick_text *depends = &p->report->depends;
+    bool ok = true;
+    wick_toolchain_user_flags(p->options, &flags);
+    for (int64_t i = 0; ok && i < flags.count; i++) {
+        const char *flag = flags.items[i];
+        if (flag[0] != '-') ok = wick_depends_add(depends, flag[0] == '@' ? flag + 1 : flag);
+    }
+    add_folders(p, &p->jobs[0].argv, true, &folders);
+    add_folders(p, &p->jobs[0].argv, false, &folders);
+    if (ok && folders.count) wick_depends_shadow(depends, folders.items, folders.count);
+    p->report->unsettled =
+        !wick_depends_settled(wick_text_str(depends), path_of(p, p->n_built - 1, ".c"));
+    return ok && !folders.failed && !flags.failed && !depends->failed;
+}
+
 /* Which files the compiler read. None at all means that some file cannot be described. */
 static wick_status read_depends(plan *p)
 {
@@ -174,6 +219,7 @@ static wick_status read_depends(plan *p)
             return WICK_OK;
         }
     }
+    if (!describe_further(p)) wick_text_free(&p->report->depends);
     return WICK_OK;
 }
 

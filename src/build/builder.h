@@ -232,6 +232,7 @@ typedef struct wick_build_report {
     wick_text warnings;
     wick_text depends; /* a line per file that the compiler read (depends.c); empty when one cannot be described */
     wick_text log;     /* everything that a failed compiler said */
+    bool unsettled;    /* a file was edited while the compiler ran: it may have read the old text or the new */
 } wick_build_report;
 
 void wick_build_report_free(wick_build_report *report);
@@ -262,6 +263,13 @@ void wick_identity_cpu(wick_text *out);
  * others by their bytes. Files in the folder `except` (the build's own) are left out. False: some file cannot be
  * described, so the build must not be kept. */
 bool wick_depends_describe(wick_text *out, const char *rules, const char *except);
+/* One more, if it is a file at all (what a flag names may be). False: it cannot be described. */
+bool wick_depends_add(wick_text *out, const char *path);
+/* Adds, for the authors' files in `folders` (absolute, in the order of the search): in the folders before there is none
+ * of that name. */
+void wick_depends_shadow(wick_text *out, const char *const *folders, int64_t n_folders);
+/* None of the authors' files was touched since the file `since` was written: they are what the compiler read. */
+bool wick_depends_settled(const char *lines, const char *since);
 /* Every file that the lines describe is as it was. */
 bool wick_depends_hold(const char *lines);
 /* The same for the author's own files: headers of the system and of the folder `installed` (may be NULL) do not change

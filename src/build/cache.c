@@ -125,6 +125,14 @@ char *wick_cache_path(const wick_cache *cache, const char *key, const char *endi
     return copy;
 }
 
+/* In a folder that others may only look into, an entry is still somebody's. */
+static bool is_private(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+           !(st.st_mode & (S_IWGRP | S_IWOTH));
+}
+
 static bool is_sealed(const char *data, size_t bytes)
 {
     seal s;
@@ -145,7 +153,7 @@ static wick_status read_entry(wick_ctx *ctx, const wick_cache *cache, const char
     *out = NULL;
     if (!cache->folder) return WICK_OK;
     if (!path) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
-    if (!wick_file_exists(path) || wick_file_read(ctx, path, &data, &n) != WICK_OK) {
+    if (!is_private(path) || wick_file_read(ctx, path, &data, &n) != WICK_OK) {
         wick_ctx_clear(ctx); /* gone, or not readable: a miss */
     } else if (!is_sealed(data, n)) {
         if (!look) unlink(path);
@@ -185,6 +193,8 @@ wick_status wick_cache_write(wick_ctx *ctx, const wick_cache *cache, const char 
         if (bytes) memcpy(sealed, data, bytes);
         memcpy(sealed + bytes, &s, sizeof s);
         status = wick_file_write(ctx, path, sealed, bytes + sizeof s);
+        /* Whatever the umask. Until it is private, readers take it for absent. */
+        if (status == WICK_OK && chmod(path, 0600) != 0) unlink(path);
     } else {
         status = wick_fail(ctx, WICK_ENOMEM, "out of memory");
     }

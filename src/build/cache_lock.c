@@ -104,6 +104,9 @@ void wick_cache_lock_take(const wick_cache *cache, const char *key, void (*waiti
 
 void wick_cache_lock_release(wick_cache_lock *lock)
 {
-    if (lock->fd >= 0) close(lock->fd);
+    if (lock->fd >= 0) {
+        flock(lock->fd, LOCK_UN); /* a child forked meanwhile has the descriptor too, and keeps it */
+        close(lock->fd);
+    }
     lock->fd = -1;
 }

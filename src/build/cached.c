@@ -74,7 +74,8 @@ static wick_status make_key(request *r)
                          r->index >= 0 ? "first" : "types");
         add_place(&all, r->options);
         add_command(&all, &command);
-        wick_identity_compiler(&all, command.items[0]);
+        for (int64_t i = 0; i < command.count && command.items[i][0] != '-'; i++)
+            wick_identity_compiler(&all, command.items[i]); /* CC may be "ccache gcc" */
         wick_identity_cpu(&all);
         wick_glue_write(&all, &unit, 1, 0, false);
         if (all.failed || command.failed) s = out_of_memory(r->ctx);
@@ -192,7 +193,8 @@ static wick_status run_compiler(const request *r, wick_built *out, wick_build_re
     if (!out->path) return out_of_memory(r->ctx);
     s = r->index >= 0 ? wick_build_first(r->ctx, r->scan, r->index, r->options, out->path, report)
                       : wick_build_types(r->ctx, r->scan, r->types, r->options, out->path, report);
-    if (s == WICK_OK && report->depends.size) out->depends = wick_strdup(wick_text_str(&report->depends));
+    if (s == WICK_OK && report->depends.size && !report->unsettled)
+        out->depends = wick_strdup(wick_text_str(&report->depends));
     return s;
 }
 

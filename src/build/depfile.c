@@ -70,7 +70,7 @@ static void add_described(wick_text *list, const char *lines)
             path = strchr(path, ' ');
             if (path) path++;
         }
-        if (path) add_path(list, path);
+        if (path && strncmp(lines, "not ", 4) != 0) add_path(list, path);
         list->failed = list->failed || line.failed;
         wick_text_free(&line);
         lines += n + (lines[n] == '\n');

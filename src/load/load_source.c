@@ -7,14 +7,17 @@
 #include "load.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct loaded_source {
     wick_scan scan;
     wick_arena arena; /* holds the options' strings, and those below */
     wick_build_options options;
     const char *cc, *cflags; /* from the environment, "" when unset */
+    const char *cache_asked; /* what the caller gave as cache_dir; the options have it as an absolute path */
     char *depends; /* what the compiler read, and how to tell that it changed; NULL: it cannot be told */
     const char *origin;
     wick_module *module;
@@ -33,6 +36,18 @@ static const char *variable(const char *name)
     return value ? value : "";
 }
 
+/* Types that are compiled later go to the same cache, wherever the process has moved to by then. */
+static const char *keep_cache_dir(wick_arena *arena, const char *given)
+{
+    char here[4096];
+    const char *folder = given ? given : variable("WICK_CACHE_DIR");
+    if (!*folder || folder[0] == '/' || !getcwd(here, sizeof here)) return keep(arena, given);
+    size_t n = strlen(here), size = n + strlen(folder) + 2;
+    char *path = wick_arena_alloc(arena, size);
+    if (path) snprintf(path, size, "%s/%s", here, folder);
+    return path;
+}
+
 static bool keep_options(loaded_source *l, const wick_build_options *options)
 {
     size_t n = 0;
@@ -43,7 +58,8 @@ static bool keep_options(loaded_source *l, const wick_build_options *options)
     l->options.compiler = keep(&l->arena, options->compiler);
     l->options.include_dir = keep(&l->arena, options->include_dir);
     l->options.ns = keep(&l->arena, options->ns);
-    l->options.cache_dir = keep(&l->arena, options->cache_dir);
+    l->cache_asked = keep(&l->arena, options->cache_dir);
+    l->options.cache_dir = keep_cache_dir(&l->arena, options->cache_dir);
     while (options->flags && options->flags[n])
         n++;
     const char **flags = wick_arena_alloc(&l->arena, (n + 1) * sizeof *flags);
@@ -53,7 +69,8 @@ static bool keep_options(loaded_source *l, const wick_build_options *options)
     }
     l->options.flags = flags;
     return flags && l->cc && l->cflags && !options->compiler == !l->options.compiler && !options->include_dir == !l->options.include_dir &&
-           !options->ns == !l->options.ns && !options->cache_dir == !l->options.cache_dir;
+           !options->ns == !l->options.ns && !options->cache_dir == !l->cache_asked &&
+           (!options->cache_dir || l->options.cache_dir);
 }
 
 static void loaded_free(loaded_source *l)
@@ -86,9 +103,19 @@ void wick_load_set_watch(const wick_build_watch *w) { watch = *w; }
 static wick_status build_and_open(wick_ctx *ctx, const loaded_source *l, int64_t first, const wick_dtype *types,
                                   wick_text *warnings, const wick_module_table **out, char **depends)
 {
+    enum { ATTEMPTS = 10 };
     wick_built built;
-    wick_status s = wick_build_cached(ctx, &l->scan, first, types, &l->options, &watch, &built, warnings);
-    if (s == WICK_OK) s = wick_module_open(ctx, built.path, out);
+    wick_status s = WICK_OK;
+    for (int i = 0; i < ATTEMPTS; i++) {
+        s = wick_build_cached(ctx, &l->scan, first, types, &l->options, &watch, &built, warnings);
+        if (s != WICK_OK) break;
+        s = wick_module_open(ctx, built.path, out);
+        /* An entry may be swept or cleared between being found and being opened. */
+        if (s == WICK_OK || !built.hit || wick_file_exists(built.path)) break;
+        if (i + 1 == ATTEMPTS) break;
+        wick_ctx_clear(ctx);
+        wick_built_free(&built);
+    }
     if (s == WICK_OK && depends) {
         *depends = built.depends;
         built.depends = NULL;
@@ -192,7 +219,7 @@ static bool same_options(const loaded_source *l, const wick_build_options *o)
     return same_text(l->options.compiler, o->compiler) && same_text(l->options.include_dir, o->include_dir) &&
            same_text(l->options.ns, o->ns) && same_flags(l->options.flags, o->flags) &&
            l->options.portable == o->portable && l->options.debug == o->debug && (l->options.all_types || !o->all_types) &&
-           same_text(l->options.cache_dir, o->cache_dir) && same_text(l->cc, variable("CC")) &&
+           same_text(l->cache_asked, o->cache_dir) && same_text(l->cc, variable("CC")) &&
            same_text(l->cflags, variable("CFLAGS"));
 }
 

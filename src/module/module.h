@@ -1,6 +1,7 @@
 /* module.h -- operators as the runtime holds them: what was loaded, under which name, and how it is called
  *
  *   load.c       opens a module, checks its table
+ *   define.c     a table's operators take their names; gradients are matched
  *   registry.c   name ⇒ operator; replacing, and refusing a second owner
  *   call.c       one call: check, solve, allocate, run, release; the same for every host
  *   plain.c      the host of a program without torch: memory from malloc
@@ -42,6 +43,8 @@ struct wick_op_def {
     wick_resolver resolve; /* NULL: what is in `variants` is all there is */
     void *resolve_arg;
     _Atomic(const char *) broken; /* the source was edited and does not build: what it said; NULL: sound */
+    const wick_gradient *gradient; /* how `backward` is fed; NULL: the operator has no gradient */
+    wick_op *backward;
     wick_op_def *previous; /* what the operator meant before; kept for those still running it */
 };
 
@@ -61,6 +64,8 @@ struct wick_module {
 
 /* Opens a module and returns its table after checking that it is one, and of our ABI. Never closed again. */
 wick_status wick_module_open(wick_ctx *ctx, const char *path, const wick_module_table **out);
+
+/* ---- define.c ---- */
 
 /* Defines every operator of a table. `origin` NULL: from each entry's file, else from `path`. `default_ns` is for
  * entries without one. All or nothing: on a conflict no operator of the table is changed. */

@@ -7,6 +7,7 @@
  *      ├ solve.c                  sizes of a call ⇒ value of every dim, shape of every output
  *      ├ print*.c                 canonical text, torch schema, C prototype, Python stub, words
  *      ├ sample.c                 random and hostile inputs
+ *      ├ gradient.c               which forward a backward belongs to, and how it is fed
  *      └ traffic.c                bytes read and written
  *
  * docs/signature.md has the grammar.
@@ -202,6 +203,32 @@ typedef struct wick_sample {
 wick_status wick_signature_sample(wick_ctx *ctx, wick_arena *arena, const wick_signature *sig,
                                   wick_sample_kind kind, uint64_t seed, int64_t budget,
                                   wick_sample *out);
+
+/* ---- gradient.c: `foo_backward` is the gradient of `foo` ---- */
+
+/* Where an argument of the backward comes from. */
+typedef enum wick_gradient_source {
+    WICK_FROM_GRADIENT, /* d<output>: the gradient that arrives for output `index` */
+    WICK_FROM_INPUT,    /* the forward's input `index`, saved */
+    WICK_FROM_OUTPUT,   /* the forward's output `index`, saved */
+    WICK_FROM_SHAPE,    /* only the sizes of input `index` */
+    WICK_FROM_SIZE      /* a dim of the forward: size `axis` (from the end, -1 is the last) of input `index` */
+} wick_gradient_source;
+
+typedef struct wick_gradient_argument {
+    wick_gradient_source source;
+    int index;
+    int axis;
+} wick_gradient_argument;
+
+typedef struct wick_gradient {
+    wick_gradient_argument arguments[WICK_MAX_PARAMS]; /* one per input of the backward */
+    int gives[WICK_MAX_PARAMS]; /* per output of the backward: the forward's input whose gradient it is */
+} wick_gradient;
+
+/* How the backward is fed from a call of the forward. Fails, showing both signatures, when their names do not fit. */
+wick_status wick_gradient_match(wick_ctx *ctx, const wick_signature *forward, const wick_signature *backward,
+                                wick_gradient *out);
 
 /* ---- traffic.c ---- */
 

@@ -610,7 +610,7 @@ def test_damaged_entries(tmp_path: Path) -> None:
     (entries / "aa.so").write_bytes(seal(b"x" * 100))
     (entries / "aa.lock").touch()
     found = only(install.check_entries(m))
-    assert found.level == OK and "1 entries" in found.text
+    assert found.level == OK and "1 modules" in found.text
     (entries / "bb.so").write_bytes(seal(b"x" * 100)[:-1])
     (entries / "cc.note").write_bytes(b"short")
     found = only(install.check_entries(m))
@@ -628,7 +628,7 @@ def test_entries_that_a_real_build_left_are_whole(tmp_path: Path) -> None:
         pytest.fail("the build left nothing in its cache")
     status, found, _ = doctor("entries", WICK_CACHE_DIR=str(tmp_path))
     assert (
-        status == 0 and found["entries"].level == OK and " 0 entries" not in found["entries"].text
+        status == 0 and found["entries"].level == OK and " 0 modules" not in found["entries"].text
     )
 
 
@@ -642,9 +642,9 @@ def test_a_cache_over_its_limit(tmp_path: Path) -> None:
 
 def test_the_command_is_asked_for_the_size(tmp_path: Path) -> None:
     (tmp_path / "v1").mkdir()
-    command = fake_wick(tmp_path / "bin", '{"bytes": 3145728, "entries": 7}')
+    command = fake_wick(tmp_path / "bin", '{"modules": 7, "files": 21, "bytes": 3145728}')
     env = {"WICK_CACHE_DIR": str(tmp_path), "WICK_CLI": command}
-    assert "7 entries, 3.0 MiB" in only(install.check_entries(machine(env=env))).text
+    assert "7 modules, 3.0 MiB" in only(install.check_entries(machine(env=env))).text
 
 
 # ---- the system ----

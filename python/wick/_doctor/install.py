@@ -134,7 +134,7 @@ def check_entries(m: Machine) -> list[Finding]:
         return []
     size, count = _size(m, folder)
     limit = _limit(m) or DEFAULT_LIMIT
-    text = f"{count} entries, {size / (1 << 20):.1f} MiB of at most {limit >> 20} MiB"
+    text = f"{count} modules, {size / (1 << 20):.1f} MiB of at most {limit >> 20} MiB"
     checked, broken = _verify(m, folder)
     if broken:
         text = f"{broken} of {checked} entries of the cache are damaged; they are built again"
@@ -145,12 +145,12 @@ def check_entries(m: Machine) -> list[Finding]:
 
 
 def _size(m: Machine, folder: str) -> tuple[int, int]:
-    """Bytes and entries, as `wick cache size --json` says, or else as the folder shows."""
+    """Bytes and modules, as `wick cache size --json` says, or else as the folder shows."""
     if m.command:
         code, out, _ = run([m.command, "cache", "size", "--json"], m.env, timeout=60)
         try:
             said = json.loads(out) if code == 0 else {}
-            return int(said["bytes"]), int(said["entries"])
+            return int(said["bytes"]), int(said["modules"])
         except (ValueError, KeyError, TypeError):
             pass
     files = [entry for entry in os.scandir(folder) if entry.is_file(follow_symlinks=False)]
