@@ -78,39 +78,49 @@ def against_torch(title, elements, ours, theirs):
     print(f"  {title:42} {t['ours']:11.1f} us {t['torch']:11.1f} us  {verdict(ratio, 0.9, True)}")
 
 
+def elementwise(dtype, kind, n):
+    a, b = torch.randn(n).to(dtype), torch.randn(n).to(dtype)
+    y, x = torch.zeros_like(a), a.view(-1, 2048)
+    bias, z = b[:2048].clone(), y.view(-1, 2048)
+    for name, ours, theirs in (
+        ("relu", lambda: wick.ops.relu(a, out=y), lambda: torch.clamp_min(a, 0, out=y)),
+        ("addone", lambda: wick.ops.addone(a, out=y), lambda: torch.add(a, 1, out=y)),
+        ("mul", lambda: wick.ops.mul(a, b, out=y), lambda: torch.mul(a, b, out=y)),
+        ("muladd", lambda: wick.ops.muladd(a, b, 0.5, out=y), lambda: torch.mul(a, b, out=y).add_(0.5)),
+        ("add_out", lambda: wick.ops.add_out(a, b, y), lambda: torch.add(a, b, out=y)),
+        (
+            "scale_bias_relu",
+            lambda: wick.ops.scale_bias_relu(x, bias, 1.5, out=z),
+            lambda: torch.mul(x, 1.5, out=z).add_(bias).relu_(),
+        ),
+    ):
+        against_torch(f"{name} {kind} ({n}), out=", n, ours, theirs)
+
+
+def sums(dtype, kind):
+    x = torch.randn(1024, 2048).to(dtype)
+    n = x.numel()
+    against_torch(
+        f"reduce_sum {kind} (1024, 2048)", n, lambda: wick.ops.reduce_sum(x), lambda: torch.sum(x)
+    )
+    for shape in ((-1, 32, 1), (-1, 256, 1), (-1, 2048, 1), (1, -1, 8), (64, -1, 64), (1, -1, 2048)):
+        v = x.view(shape)
+        against_torch(
+            f"reduce_sum_dim {kind} {tuple(v.shape)}",
+            n,
+            lambda v=v: wick.ops.reduce_sum_dim(v),
+            lambda v=v: torch.sum(v, 1),
+        )
+
+
 def others():
     print(f"\n  {torch.get_num_threads()} thread(s)".ljust(46), end="")
     print("        ours          torch   torch/ours")
     for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
         kind = str(dtype).removeprefix("torch.")
-        x = torch.randn(1024, 2048).to(dtype)
-        y = torch.zeros_like(x)
-        rows, columns = x.view(1024, 2048, 1), x.view(1, 1024, 2048)
-        n = x.numel()
-        against_torch(
-            f"relu {kind} (1024, 2048), out=",
-            n,
-            lambda x=x, y=y: wick.ops.relu(x, out=y),
-            lambda x=x, y=y: torch.clamp_min(x, 0, out=y),
-        )
-        against_torch(
-            f"reduce_sum {kind} (1024, 2048)",
-            n,
-            lambda x=x: wick.ops.reduce_sum(x),
-            lambda x=x: torch.sum(x),
-        )
-        against_torch(
-            f"reduce_sum_dim {kind} rows (1024, 2048, 1)",
-            n,
-            lambda r=rows: wick.ops.reduce_sum_dim(r),
-            lambda r=rows: torch.sum(r, 1),
-        )
-        against_torch(
-            f"reduce_sum_dim {kind} columns (1, 1024, 2048)",
-            n,
-            lambda c=columns: wick.ops.reduce_sum_dim(c),
-            lambda c=columns: torch.sum(c, 1),
-        )
+        elementwise(dtype, kind, 1 << 20)
+        elementwise(dtype, kind, 1 << 24)
+        sums(dtype, kind)
     x = torch.randn(1 << 26)
     against_torch(
         "reduce_sum float32 (67108864)",

@@ -2,9 +2,9 @@
  *
  *   module.so ── wick_module_table ──▶ ops[] ──▶ variants[] ──▶ cpu, cuda
  *
- * An operator is compiled once per combination of element types (a variant). Each variant's functions are reached
- * through an entry of one common form: the arguments in the order of the C prototype, one slot each. Only generated
- * code and src/module include this file.
+ * An operator is compiled once per combination of element types (a variant). Each variant's
+ * functions are reached through an entry of one common form: the arguments in the order of the C
+ * prototype, one slot each. Only generated code and src/module include this file.
  */
 #ifndef WICK_GLUE_H
 #define WICK_GLUE_H
@@ -36,7 +36,8 @@ typedef struct wick_device_code {
 } wick_device_code;
 
 typedef struct wick_variant {
-    uint8_t types[WICK_MAX_VARIABLES]; /* wick_dtype of each type variable of the signature, in its order; 0 after */
+    uint8_t types[WICK_MAX_VARIABLES]; /* wick_dtype of each type variable of the signature, in its
+                                          order; 0 after */
     int32_t isa;
     wick_entry cpu;  /* NULL: no CPU version */
     wick_entry cuda; /* NULL: no CUDA version */
@@ -45,7 +46,7 @@ typedef struct wick_variant {
 } wick_variant;
 
 typedef struct wick_op_entry {
-    const char *ns;        /* NULL: the loader's default, "local" */
+    const char *ns; /* NULL: the loader's default, "local" */
     const char *name;
     const char *signature; /* complete: with the file's `where` */
     const char *doc;       /* the comment at the head of the operator's file; may be "" */

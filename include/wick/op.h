@@ -4,9 +4,10 @@
  *   WICK_OP(scale, "x: T[*N], by: float = 1.0 -> y: T[*N] where T: f16 bf16 f32 f64");
  *   WICK_IMPL wick_status scale_cpu(wick_ctx *ctx, const T *x, double by, T *y, int64_t N) { ... }
  *
- * The build reads WICK_OP out of the text, declares the C prototype that the signature implies and then includes the
- * file, once per element type: `T` (and `U`, ...) are typedefs, `A` is what T is summed in, wick_A reads a T as an A
- * and wick_T rounds back. docs/signature.md has the language, docs/first-operator.md a walk through.
+ * The build reads WICK_OP out of the text, declares the C prototype that the signature implies and
+ * then includes the file, once per element type: `T` (and `U`, ...) are typedefs, `A` is what T is
+ * summed in, wick_A reads a T as an A and wick_T rounds back. docs/signature.md has the language,
+ * docs/first-operator.md a walk through.
  */
 #ifndef WICK_OP_H
 #define WICK_OP_H
@@ -24,7 +25,8 @@
 #define WICK_IMPL static WICK_UNUSED
 #define WICK_FN static inline WICK_UNUSED
 
-/* The same for a helper that must see which of its arguments are constants, such as the length of a block. */
+/* The same for a helper that must see which of its arguments are constants, such as the length of a
+ * block. */
 #if defined(__GNUC__)
 #define WICK_INLINE WICK_FN __attribute__((always_inline))
 #else
@@ -33,8 +35,9 @@
 
 /* ---- what the context offers ---- */
 
-/* Reports an error: `return wick_fail(ctx, WICK_EINVAL, "k is %lld, but ...", ...)`. The caller sees the operator's
- * name in front of the text. From several threads at once, the first one counts. */
+/* Reports an error: `return wick_fail(ctx, WICK_EINVAL, "k is %lld, but ...", ...)`. The caller
+ * sees the operator's name in front of the text. From several threads at once, the first one
+ * counts. */
 WICK_FN WICK_PRINTF(3, 4) wick_status
     wick_fail(wick_ctx *ctx, wick_status status, const char *format, ...)
 {
@@ -45,9 +48,10 @@ WICK_FN WICK_PRINTF(3, 4) wick_status
     return status;
 }
 
-/* Runs body(arg, begin, end) over pieces of [0, n) of at least `grain` items, on torch's threads inside torch.
- * Returns when all are done, with the first failure if there was one. */
-WICK_FN wick_status wick_parallel(wick_ctx *ctx, int64_t n, int64_t grain, wick_body body, void *arg)
+/* Runs body(arg, begin, end) over pieces of [0, n) of at least `grain` items, on torch's threads
+ * inside torch. Returns when all are done, with the first failure if there was one. */
+WICK_FN wick_status wick_parallel(wick_ctx *ctx, int64_t n, int64_t grain, wick_body body,
+                                  void *arg)
 {
     if (n <= 0) return WICK_OK;
     if (n <= grain) return body(arg, 0, n);
@@ -80,26 +84,30 @@ WICK_FN float wick_float_of(uint32_t w)
     return f;
 }
 
-/* All ones where `yes`. Chosen with masks and not with `?:`, the results below stay free of branches even where a
- * constant reaches them: gcc would jump around the conversion of the 0 in `v < 0 ? 0 : v` and then not vectorise.
- * Signed numbers, because vectors compare those in one step on every CPU. */
+/* All ones where `yes`. Chosen with masks and not with `?:`, the results below stay free of
+ * branches even where a constant reaches them: gcc would jump around the conversion of the 0 in `v
+ * < 0 ? 0 : v` and then not vectorise. Signed numbers, because vectors compare those in one step on
+ * every CPU. */
 WICK_FN int32_t wick_mask(bool yes) { return -(int32_t)yes; }
 
-/* Sign, exponent and mantissa move to their places in an f32, the exponent with its new bias; infinity and NaN get the
- * top one, NaN quiet. Subnormals count in steps of 0.5's last bit: put there, 0.5 is all there is to subtract. */
+/* Sign, exponent and mantissa move to their places in an f32, the exponent with its new bias;
+ * infinity and NaN get the top one, NaN quiet. Subnormals count in steps of 0.5's last bit: put
+ * there, 0.5 is all there is to subtract. */
 WICK_FN float wick_f16_to_f32(wick_f16 h)
 {
     int32_t magnitude = h.bits & 0x7fff;
     int32_t is_small = wick_mask(magnitude < 0x0400);
-    int32_t top = (wick_mask(magnitude >= 0x7c00) & 0x38000000) | (wick_mask(magnitude > 0x7c00) & 0x00400000);
+    int32_t top = (wick_mask(magnitude >= 0x7c00) & 0x38000000) |
+                  (wick_mask(magnitude > 0x7c00) & 0x00400000);
     int32_t normal = ((magnitude << 13) + 0x38000000) | top;
     int32_t small = (int32_t)wick_bits_of(wick_float_of((uint32_t)magnitude | 0x3f000000u) - 0.5f);
     uint32_t sign = (uint32_t)(h.bits & 0x8000) << 16;
     return wick_float_of((uint32_t)((small & is_small) | (normal & ~is_small)) | sign);
 }
 
-/* Rounds to nearest even. What is too large for f16 is cut to 2^16 first, whose exponent is f16's infinity. Below f16's
- * smallest normal, adding 0.5 lets the FPU round: there, 0.5's last bit weighs exactly as much as f16's. */
+/* Rounds to nearest even. What is too large for f16 is cut to 2^16 first, whose exponent is f16's
+ * infinity. Below f16's smallest normal, adding 0.5 lets the FPU round: there, 0.5's last bit
+ * weighs exactly as much as f16's. */
 WICK_FN wick_f16 wick_f32_to_f16(float f)
 {
     int32_t w = (int32_t)wick_bits_of(f);
@@ -127,11 +135,11 @@ WICK_FN wick_bf16 wick_f32_to_bf16(float f)
     return b;
 }
 
-/* Arrays of halves go through the CPU's own instructions where it has them, with the same results to the bit: f16 several
- * times as fast, bf16 somewhat. The compilers' builtins, because <immintrin.h> would cost more to read than the rest of
- * an operator to compile. */
+/* Arrays of halves go through the CPU's own instructions where it has them, with the same results
+ * to the bit: f16 several times as fast, bf16 somewhat. The compilers' builtins, because
+ * <immintrin.h> would cost more to read than the rest of an operator to compile. */
 #if defined(__F16C__) && defined(__AVX2__) && defined(__has_builtin)
-#if __has_builtin(__builtin_ia32_vcvtph2ps256) && __has_builtin(__builtin_ia32_vcvtps2ph256) && \
+#if __has_builtin(__builtin_ia32_vcvtph2ps256) && __has_builtin(__builtin_ia32_vcvtps2ph256) &&    \
     __has_builtin(__builtin_ia32_packusdw256) && __has_builtin(__builtin_ia32_permdi256)
 #define WICK_EIGHT
 typedef float wick_eight_f32 __attribute__((vector_size(32)));
@@ -197,7 +205,8 @@ WICK_INLINE void wick_f32_to_bf16_array(wick_bf16 *to, const float *from, int64_
     int64_t done = 0;
 #if defined(WICK_EIGHT)
     for (; done < n / 16 * 16; done += 16) {
-        wick_eight_i32 a = wick_eight_f32_to_bf16(from + done), b = wick_eight_f32_to_bf16(from + done + 8);
+        wick_eight_i32 a = wick_eight_f32_to_bf16(from + done),
+                       b = wick_eight_f32_to_bf16(from + done + 8);
         /* The pack takes turns by quarters: a0 b0 a1 b1. */
         wick_four_i64 packed = (wick_four_i64)__builtin_ia32_packusdw256(a, b);
         packed = __builtin_ia32_permdi256(packed, 0xd8);
@@ -210,8 +219,9 @@ WICK_INLINE void wick_f32_to_bf16_array(wick_bf16 *to, const float *from, int64_
 }
 
 /* ---- T and A ----
- * The build defines WICK_T as the number of the element type (WICK_F16 ...) before it includes the file; an editor
- * that opens the file alone sees f32. Files without the type variable T are built with WICK_T 0: no T, no A. */
+ * The build defines WICK_T as the number of the element type (WICK_F16 ...) before it includes the
+ * file; an editor that opens the file alone sees f32. Files without the type variable T are built
+ * with WICK_T 0: no T, no A. */
 
 #ifndef WICK_T
 #define WICK_T 3
@@ -255,12 +265,13 @@ WICK_FN T wick_T(A a) { return (T)a; }
 #endif
 
 /* ---- writing past the caches ----
- * A result larger than the caches need not be read into them before it is overwritten: half of a copy's write traffic.
- * `streaming` is wick_worth_streaming(total bytes written), asked once per call; each parallel piece ends with
- * wick_write_done. What starts at a multiple of 64 bytes streams; the rest is copied. */
+ * A result larger than the caches need not be read into them before it is overwritten: half of a
+ * copy's write traffic. `streaming` is wick_worth_streaming(total bytes written), asked once per
+ * call; each parallel piece ends with wick_write_done. What starts at a multiple of 64 bytes
+ * streams; the rest is copied. */
 
-/* Wide stores fill a cache line in fewer pieces. No wider than what the conversion to T writes, or a piece would have to
- * wait in memory until it is whole. */
+/* Wide stores fill a cache line in fewer pieces. No wider than what the conversion to T writes, or
+ * a piece would have to wait in memory until it is whole. */
 #if defined(__AVX__) && WICK_T != 1
 typedef long long wick_wide __attribute__((vector_size(32)));
 #define WICK_STREAM_BUILTIN __builtin_ia32_movntdq256
@@ -274,7 +285,8 @@ typedef long long wick_wide __attribute__((vector_size(16)));
 #define WICK_STREAM(to, v) WICK_STREAM_BUILTIN(to, v)
 #endif
 
-/* Below this a last-level cache usually still holds the result when it is read next, and takes it faster. */
+/* Below this a last-level cache usually still holds the result when it is read next, and takes it
+ * faster. */
 WICK_FN bool wick_worth_streaming(int64_t bytes) { return bytes >= ((int64_t)32 << 20); }
 
 WICK_INLINE void wick_write_bytes(void *to, const void *from, int64_t bytes, bool streaming)
@@ -306,8 +318,9 @@ WICK_FN void wick_write_done(bool streaming)
 }
 
 /* ---- blocks ----
- * The fast way through long arrays of T: a block at a time is read as A, computed in A and written as T, in loops that
- * vectorise for every T. Where n is a constant, a block stays in registers from its reading to its writing:
+ * The fast way through long arrays of T: a block at a time is read as A, computed in A and written
+ * as T, in loops that vectorise for every T. Where n is a constant, a block stays in registers from
+ * its reading to its writing:
  *
  *   WICK_INLINE void twice_block(const T *x, T *y, int64_t n, bool streaming)
  *   {
@@ -346,7 +359,8 @@ WICK_INLINE const A *wick_read_block(A *room, const T *from, int64_t n)
 #endif
 }
 
-/* Where to compute what wick_write_block will write to `to`: there itself where that is as good, else in `room`. */
+/* Where to compute what wick_write_block will write to `to`: there itself where that is as good,
+ * else in `room`. */
 WICK_INLINE A *wick_room_for(A *room, T *to, bool streaming)
 {
 #if WICK_T == 3 || WICK_T == 4 || WICK_T == 8

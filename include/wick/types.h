@@ -1,7 +1,9 @@
-/* types.h -- what operators, hosts and generated code all speak: status, element types, views, the context
+/* types.h -- what operators, hosts and generated code all speak: status, element types, views, the
+ * context
  *
- * Valid C11 and C++17, and readable by NVRTC, which has no <stdint.h>. Every number here is pinned: an operator built
- * today is loaded by a Wick of ten years hence, which compares WICK_ABI and reads these layouts.
+ * Valid C11 and C++17, and readable by NVRTC, which has no <stdint.h>. Every number here is pinned:
+ * an operator built today is loaded by a Wick of ten years hence, which compares WICK_ABI and reads
+ * these layouts.
  */
 #ifndef WICK_TYPES_H
 #define WICK_TYPES_H
@@ -11,7 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The number of the binary contract between a module and its host. A host loads modules of its own number only. */
+/* The number of the binary contract between a module and its host. A host loads modules of its own
+ * number only. */
 #define WICK_ABI 1
 
 #ifdef __cplusplus
@@ -83,21 +86,23 @@ typedef struct wick_ctx wick_ctx;
 /* A piece of work over [begin, end) of a parallel loop. */
 typedef wick_status (*wick_body)(void *arg, int64_t begin, int64_t end);
 
-/* What a running operator may ask of whoever called it. A module links nothing, so it reaches its host through this
- * table; wick_fail and wick_parallel in <wick/op.h> are the readable way to do so. */
+/* What a running operator may ask of whoever called it. A module links nothing, so it reaches its
+ * host through this table; wick_fail and wick_parallel in <wick/op.h> are the readable way to do
+ * so. */
 typedef struct wick_services {
     wick_status (*fail)(wick_ctx *ctx, wick_status status, const char *format, va_list args);
     wick_status (*parallel)(wick_ctx *ctx, int64_t n, int64_t grain, wick_body body, void *arg);
 } wick_services;
 
-/* One call's context: where it reports errors, which stream it runs on. Operators treat it as opaque. */
+/* One call's context: where it reports errors, which stream it runs on. Operators treat it as
+ * opaque. */
 struct wick_ctx {
     const wick_services *services;
-    void *stream;         /* the CUDA stream to launch on; NULL on the CPU */
-    int32_t device;       /* the CUDA device's index; -1 on the CPU */
-    int32_t failed;       /* set by the first wick_fail; later ones keep the first message */
-    char *message;        /* owned by the context; NULL when nothing failed */
-    const void *host;     /* the host's own data */
+    void *stream;     /* the CUDA stream to launch on; NULL on the CPU */
+    int32_t device;   /* the CUDA device's index; -1 on the CPU */
+    int32_t failed;   /* set by the first wick_fail; later ones keep the first message */
+    char *message;    /* owned by the context; NULL when nothing failed */
+    const void *host; /* the host's own data */
 };
 
 #endif /* WICK_TYPES_H */

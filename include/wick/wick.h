@@ -5,10 +5,11 @@
  *   if (wick_module_load(ctx, "ops.so", &module)) { puts(wick_ctx_message(ctx)); ... }
  *   const wick_op *op = wick_op_find("wick", "relu");
  *   wick_value in = wick_tensor_of(x, WICK_F32, 2, size), out = {0};
- *   if (wick_op_call(ctx, op, &in, 1, &out, 1)) ...          out owns its memory: wick_value_free(&out)
+ *   if (wick_op_call(ctx, op, &in, 1, &out, 1)) ...          out owns its memory:
+ * wick_value_free(&out)
  *
- * Every function that can fail returns a status and leaves its words in the context. Everything passed in is borrowed
- * for the call. Any thread may call; one context serves one thread at a time.
+ * Every function that can fail returns a status and leaves its words in the context. Everything
+ * passed in is borrowed for the call. Any thread may call; one context serves one thread at a time.
  */
 #ifndef WICK_H
 #define WICK_H
@@ -27,7 +28,12 @@ WICK_API const char *wick_version(void);
 
 /* ---- values ---- */
 
-typedef enum wick_device_type { WICK_CPU = 0, WICK_CUDA = 1, WICK_META = 2, WICK_OTHER = 3 } wick_device_type;
+typedef enum wick_device_type {
+    WICK_CPU = 0,
+    WICK_CUDA = 1,
+    WICK_META = 2,
+    WICK_OTHER = 3
+} wick_device_type;
 
 typedef struct wick_tensor {
     void *data;
@@ -47,7 +53,8 @@ typedef enum wick_value_kind {
     WICK_VALUE_FLOAT = 3,
     WICK_VALUE_BOOL = 4,
     WICK_VALUE_STR = 5,
-    WICK_VALUE_SHAPE = 6 /* sizes without data, for `x: shape[...]`: tensor.dim and tensor.size are used */
+    WICK_VALUE_SHAPE =
+        6 /* sizes without data, for `x: shape[...]`: tensor.dim and tensor.size are used */
 } wick_value_kind;
 
 typedef struct wick_value {
@@ -77,13 +84,15 @@ WICK_API void wick_value_free(wick_value *value);
 typedef struct wick_module wick_module;
 typedef struct wick_op wick_op;
 
-/* Loads a module and registers its operators. A second load of the same path replaces them. A module stays loaded
- * until the process ends: code that somebody may be running is never unmapped. */
+/* Loads a module and registers its operators. A second load of the same path replaces them. A
+ * module stays loaded until the process ends: code that somebody may be running is never unmapped.
+ */
 WICK_API wick_status wick_module_load(wick_ctx *ctx, const char *path, wick_module **out);
 WICK_API int64_t wick_module_count(const wick_module *module);
 WICK_API wick_op *wick_module_op(const wick_module *module, int64_t index);
 
-/* The operator, or NULL. Operators of files without WICK_NAMESPACE are in "local", those that come with Wick in "wick". */
+/* The operator, or NULL. Operators of files without WICK_NAMESPACE are in "local", those that come
+ * with Wick in "wick". */
 WICK_API wick_op *wick_op_find(const char *ns, const char *name);
 WICK_API const char *wick_op_name(const wick_op *op);
 WICK_API const char *wick_op_namespace(const wick_op *op);
@@ -91,13 +100,15 @@ WICK_API const char *wick_op_signature(const wick_op *op);
 WICK_API const char *wick_op_doc(const wick_op *op);
 WICK_API const char *wick_op_file(const wick_op *op);
 
-/* Calls it. args: one value per input of the signature, in order; an absent optional is WICK_VALUE_NONE. results: one
- * per output. A result given as a tensor is written in place (exact shape and type, contiguous); one given as
- * WICK_VALUE_NONE is allocated and owned by the value. Fewer results than the operator has is an error. */
-WICK_API wick_status wick_op_call(wick_ctx *ctx, wick_op *op, const wick_value *args, int64_t n_args,
-                                  wick_value *results, int64_t n_results);
+/* Calls it. args: one value per input of the signature, in order; an absent optional is
+ * WICK_VALUE_NONE. results: one per output. A result given as a tensor is written in place (exact
+ * shape and type, contiguous); one given as WICK_VALUE_NONE is allocated and owned by the value.
+ * Fewer results than the operator has is an error. */
+WICK_API wick_status wick_op_call(wick_ctx *ctx, wick_op *op, const wick_value *args,
+                                  int64_t n_args, wick_value *results, int64_t n_results);
 
-/* How many threads wick_parallel uses in a program without torch: 0 (the start value) means one per CPU. */
+/* How many threads wick_parallel uses in a program without torch: 0 (the start value) means one per
+ * CPU. */
 WICK_API void wick_set_threads(int n);
 
 #endif /* WICK_H */

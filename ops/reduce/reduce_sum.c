@@ -7,9 +7,10 @@
  *   x      |--------- chunk 0 ---------|--------- chunk 1 ---------| ...   at most CHUNKS
  *          |- block -|- block -|- block|- block -| ...                     BLOCK elements each
  *
- * A block is summed in A, in LANES lanes side by side that are then folded by halves: 37 additions
- * follow one another, whatever N is. Blocks and chunks are added in f64, in order. One rounding to
- * T at the end. Nothing summed is 0; an infinity or NaN in x gives what it gives in torch.
+ * A block is summed in A, in LANES lanes side by side that are then folded by halves: at most 38
+ * additions follow one another, whatever N is. Blocks and chunks are added in f64, in order. One
+ * rounding to T at the end. Nothing summed is 0; an infinity or NaN in x gives what it gives in
+ * torch.
  */
 #include <wick/op.h>
 

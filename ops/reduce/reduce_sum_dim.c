@@ -45,20 +45,29 @@ WICK_INLINE A fold(A *s, int lanes)
     return (s[0] + s[1]) + (s[2] + s[3]);
 }
 
-/* The sum of at least `lanes` elements. The lanes are vector registers once compiled. What is left
- * at the end is read as the last `lanes` elements, those that were added already as zeros. */
+/* s[k] = the sum of x[k], x[k + lanes], ...; n is a multiple of lanes. The lanes are vector
+ * registers once compiled. */
+WICK_INLINE void sum_lanes(A *s, const T *x, int64_t n, int lanes)
+{
+    A room[LANES];
+
+    for (int k = 0; k < lanes; k++)
+        s[k] = 0;
+    for (int64_t i = 0; i < n; i += lanes) {
+        const A *v = wick_read_block(room, x + i, lanes);
+        for (int k = 0; k < lanes; k++)
+            s[k] += v[k];
+    }
+}
+
+/* The sum of at least `lanes` elements. What is left at the end is read as the last `lanes`
+ * elements, those that were added already as zeros. */
 WICK_INLINE A sum_in_lanes(const T *x, int64_t n, int lanes)
 {
     A s[LANES], room[LANES];
     const int32_t left = (int32_t)(n % lanes);
 
-    for (int k = 0; k < lanes; k++)
-        s[k] = 0;
-    for (int64_t i = 0; i < n - left; i += lanes) {
-        const A *v = wick_read_block(room, x + i, lanes);
-        for (int k = 0; k < lanes; k++)
-            s[k] += v[k];
-    }
+    sum_lanes(s, x, n - left, lanes);
     if (left > 0) {
         const A *v = wick_read_block(room, x + n - lanes, lanes);
         for (int32_t k = 0; k < lanes; k++)
@@ -150,15 +159,31 @@ WICK_FN void sum_columns(const T *x, int64_t rows, int64_t Q, int64_t width, dou
     }
 }
 
-/* The same for all Q columns where they are few: g rows at a time are read as one row of g * Q. */
+/* total[k] = the sum of x[k], x[k + LANES], ... of n elements, a multiple of LANES. */
+WICK_FN void sum_blocks(const T *x, int64_t n, double *total)
+{
+    A sum[LANES];
+
+    memset(total, 0, LANES * sizeof *total);
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        sum_lanes(sum, x + i, wick_min(BLOCK, n - i), LANES);
+        for (int k = 0; k < LANES; k++)
+            total[k] += (double)sum[k];
+    }
+}
+
+/* The sums of all Q columns where they are few: g rows at a time are read as one row of g * Q. */
 WICK_FN void sum_narrow(const T *x, int64_t rows, int64_t Q, double *total)
 {
-    double wide[STRIP];
-    const int64_t g = STRIP / Q, all = rows / g;
+    double wide[LANES];
+    const int64_t g = LANES / Q, all = rows / g;
 
     sum_columns(x + all * g * Q, rows - all * g, Q, Q, total);
     if (all == 0) return;
-    sum_columns(x, all, g * Q, g * Q, wide);
+    if (g * Q == LANES)
+        sum_blocks(x, all * LANES, wide);
+    else
+        sum_columns(x, all, g * Q, g * Q, wide);
     for (int64_t r = 0; r < g; r++)
         for (int64_t q = 0; q < Q; q++)
             total[q] += wide[r * Q + q];
@@ -181,7 +206,7 @@ static wick_status sum_items(void *arg, int64_t begin, int64_t end)
 
         if (Q == 1)
             *sum = sum_row(x, rows);
-        else if (Q <= STRIP / 2)
+        else if (Q <= LANES / 2)
             sum_narrow(x, rows, Q, sum);
         else
             sum_columns(x, rows, Q, width, sum);

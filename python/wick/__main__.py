@@ -1,7 +1,7 @@
-"""python -m wick: the `wick` command of this Python's installation, also where it is not on the PATH.
+"""python -m wick: the `wick` command of this Python, also where it is not on the PATH.
 
-The verbs that are Python run here; all others are the command's. (The command runs those by path instead, without
-importing this package and torch with it.)
+The verbs that are Python run here; all others are the command's. (The command runs those by path
+instead, without importing this package and torch with it.)
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     if command is None:
         print(f"wick: the command is not installed beside {sys.executable}", file=sys.stderr)
         return 1
-    os.execv(command, [command, *arguments])
+    return os.execv(command, [command, *arguments])
 
 
 if __name__ == "__main__":

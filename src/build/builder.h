@@ -230,9 +230,11 @@ void wick_remedy_add(wick_ctx *ctx, const wick_process *result);
 /* What a build has to tell besides its outcome. Free with wick_build_report_free. */
 typedef struct wick_build_report {
     wick_text warnings;
-    wick_text depends; /* a line per file that the compiler read (depends.c); empty when one cannot be described */
+    wick_text depends; /* a line per file that the compiler read (depends.c); empty when one cannot
+                          be described */
     wick_text log;     /* everything that a failed compiler said */
-    bool unsettled;    /* a file was edited while the compiler ran: it may have read the old text or the new */
+    bool unsettled;    /* a file was edited while the compiler ran: it may have read the old text or
+                          the new */
 } wick_build_report;
 
 void wick_build_report_free(wick_build_report *report);
@@ -259,21 +261,22 @@ void wick_identity_cpu(wick_text *out);
 
 /* ---- depends.c: the files that went into a build ---- */
 
-/* From the compiler's rules: one line per file with what it is recognised by. System headers by size and time, all
- * others by their bytes. Files in the folder `except` (the build's own) are left out. False: some file cannot be
- * described, so the build must not be kept. */
+/* From the compiler's rules: one line per file with what it is recognised by. System headers by
+ * size and time, all others by their bytes. Files in the folder `except` (the build's own) are left
+ * out. False: some file cannot be described, so the build must not be kept. */
 bool wick_depends_describe(wick_text *out, const char *rules, const char *except);
 /* One more, if it is a file at all (what a flag names may be). False: it cannot be described. */
 bool wick_depends_add(wick_text *out, const char *path);
-/* Adds, for the authors' files in `folders` (absolute, in the order of the search): in the folders before there is none
- * of that name. */
+/* Adds, for the authors' files in `folders` (absolute, in the order of the search): in the folders
+ * before there is none of that name. */
 void wick_depends_shadow(wick_text *out, const char *const *folders, int64_t n_folders);
-/* None of the authors' files was touched since the file `since` was written: they are what the compiler read. */
+/* None of the authors' files was touched since the file `since` was written: they are what the
+ * compiler read. */
 bool wick_depends_settled(const char *lines, const char *since);
 /* Every file that the lines describe is as it was. */
 bool wick_depends_hold(const char *lines);
-/* The same for the author's own files: headers of the system and of the folder `installed` (may be NULL) do not change
- * while a process runs. */
+/* The same for the author's own files: headers of the system and of the folder `installed` (may be
+ * NULL) do not change while a process runs. */
 bool wick_depends_hold_for(const char *lines, const char *installed);
 
 /* ---- depfile.c ---- */
@@ -286,22 +289,23 @@ wick_status wick_depfile_write(wick_ctx *ctx, const char *path, const char *outp
 /* ---- cached.c ---- */
 
 typedef struct wick_built {
-    char *path;   /* the module, to be opened */
-    char *folder; /* a private folder to be removed after that; NULL: the module is in the cache */
+    char *path;    /* the module, to be opened */
+    char *folder;  /* a private folder to be removed after that; NULL: the module is in the cache */
     char *depends; /* what wick_depends_hold takes */
-    bool hit;     /* no compiler ran */
+    bool hit;      /* no compiler ran */
 } wick_built;
 
 /* What a build may tell while it is at work; all may be NULL. */
 typedef struct wick_build_watch {
     void (*started)(void *arg, const char *file, const char *types);
-    void (*waiting)(void *arg, const char *file, long pid); /* another process is building the same */
+    void (*waiting)(void *arg, const char *file,
+                    long pid); /* another process is building the same */
     void (*finished)(void *arg, const char *file, bool ok);
     void *arg;
 } wick_build_watch;
 
-/* A module for one choice of element types: out of the cache, or built and put there. `index` >= 0: as
- * wick_build_first; -1: as wick_build_types with `types`. *out is to be freed in any case. */
+/* A module for one choice of element types: out of the cache, or built and put there. `index` >= 0:
+ * as wick_build_first; -1: as wick_build_types with `types`. *out is to be freed in any case. */
 wick_status wick_build_cached(wick_ctx *ctx, const wick_scan *scan, int64_t index,
                               const wick_dtype *types, const wick_build_options *options,
                               const wick_build_watch *watch, wick_built *out, wick_text *warnings);

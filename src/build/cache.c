@@ -58,15 +58,19 @@ static wick_status check_owner(wick_ctx *ctx, const char *path)
 {
     struct stat st;
     if (stat(path, &st) != 0) return WICK_OK; /* it cannot be used, which open says */
-    if (!S_ISDIR(st.st_mode)) return wick_fail(ctx, WICK_EIO, "the cache %s is not a folder: remove it, or set WICK_CACHE_DIR", path);
-    if (st.st_uid != geteuid())
+    if (!S_ISDIR(st.st_mode))
         return wick_fail(ctx, WICK_EIO,
-                         "the cache %s belongs to another user (%ld): its contents would be run as you; set "
-                         "WICK_CACHE_DIR to a folder of your own",
-                         path, (long)st.st_uid);
+                         "the cache %s is not a folder: remove it, or set WICK_CACHE_DIR", path);
+    if (st.st_uid != geteuid())
+        return wick_fail(
+            ctx, WICK_EIO,
+            "the cache %s belongs to another user (%ld): its contents would be run as you; set "
+            "WICK_CACHE_DIR to a folder of your own",
+            path, (long)st.st_uid);
     if (st.st_mode & (S_IWGRP | S_IWOTH))
         return wick_fail(ctx, WICK_EIO,
-                         "the cache %s can be written by other users: its contents would be run as you; chmod go-w it, "
+                         "the cache %s can be written by other users: its contents would be run as "
+                         "you; chmod go-w it, "
                          "or set WICK_CACHE_DIR to another folder",
                          path);
     return WICK_OK;
@@ -101,7 +105,8 @@ wick_status wick_cache_open(wick_ctx *ctx, const char *given, wick_cache *out)
     *out = (wick_cache){0};
     add_folder(&path, given);
     wick_status s = path.size ? open_folder(ctx, &path, out) : WICK_OK;
-    if (!path.size) out->why = wick_strdup("there is no home folder for a cache (set WICK_CACHE_DIR)");
+    if (!path.size)
+        out->why = wick_strdup("there is no home folder for a cache (set WICK_CACHE_DIR)");
     wick_text_free(&path);
     return s;
 }
@@ -138,14 +143,15 @@ static bool is_sealed(const char *data, size_t bytes)
     seal s;
     if (bytes < sizeof s) return false;
     memcpy(&s, data + bytes - sizeof s, sizeof s);
-    if (memcmp(s.magic, seal_magic, sizeof seal_magic) != 0 || s.bytes != bytes - sizeof s) return false;
+    if (memcmp(s.magic, seal_magic, sizeof seal_magic) != 0 || s.bytes != bytes - sizeof s)
+        return false;
     wick_hash hash = wick_hash_bytes(data, bytes - sizeof s);
     return hash.high == s.hash.high && hash.low == s.hash.low;
 }
 
 /* `look` only: the entry is neither marked as used nor removed. */
-static wick_status read_entry(wick_ctx *ctx, const wick_cache *cache, const char *key, const char *ending, bool look,
-                              char **out, size_t *bytes)
+static wick_status read_entry(wick_ctx *ctx, const wick_cache *cache, const char *key,
+                              const char *ending, bool look, char **out, size_t *bytes)
 {
     char *path = wick_cache_path(cache, key, ending), *data = NULL;
     size_t n = 0;
@@ -168,20 +174,20 @@ static wick_status read_entry(wick_ctx *ctx, const wick_cache *cache, const char
     return WICK_OK;
 }
 
-wick_status wick_cache_read(wick_ctx *ctx, const wick_cache *cache, const char *key, const char *ending, char **out,
-                            size_t *bytes)
+wick_status wick_cache_read(wick_ctx *ctx, const wick_cache *cache, const char *key,
+                            const char *ending, char **out, size_t *bytes)
 {
     return read_entry(ctx, cache, key, ending, false, out, bytes);
 }
 
-wick_status wick_cache_peek(wick_ctx *ctx, const wick_cache *cache, const char *key, const char *ending, char **out,
-                            size_t *bytes)
+wick_status wick_cache_peek(wick_ctx *ctx, const wick_cache *cache, const char *key,
+                            const char *ending, char **out, size_t *bytes)
 {
     return read_entry(ctx, cache, key, ending, true, out, bytes);
 }
 
-wick_status wick_cache_write(wick_ctx *ctx, const wick_cache *cache, const char *key, const char *ending,
-                             const void *data, size_t bytes)
+wick_status wick_cache_write(wick_ctx *ctx, const wick_cache *cache, const char *key,
+                             const char *ending, const void *data, size_t bytes)
 {
     seal s = {.bytes = bytes, .hash = wick_hash_bytes(data, bytes)};
     char *path = wick_cache_path(cache, key, ending);

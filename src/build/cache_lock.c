@@ -1,8 +1,8 @@
 /* cache_lock.c -- one builder per entry
  *
- * The lock is flock's: the kernel drops it when its owner ends, however it ends, so a killed builder blocks nobody. The
- * file may be deleted while locked (a cleared cache), so a lock counts only if the file at its path is still the one
- * that was locked.
+ * The lock is flock's: the kernel drops it when its owner ends, however it ends, so a killed
+ * builder blocks nobody. The file may be deleted while locked (a cleared cache), so a lock counts
+ * only if the file at its path is still the one that was locked.
  */
 #define _DEFAULT_SOURCE /* flock */
 #include "cache.h"
@@ -84,8 +84,8 @@ static int attempt(const char *path, patience *p, int *fd)
     return gone ? 0 : -1;
 }
 
-void wick_cache_lock_take(const wick_cache *cache, const char *key, void (*waiting)(void *arg, long pid), void *arg,
-                          wick_cache_lock *out)
+void wick_cache_lock_take(const wick_cache *cache, const char *key,
+                          void (*waiting)(void *arg, long pid), void *arg, wick_cache_lock *out)
 {
     enum { ATTEMPTS = 100 };
     patience p = {.start = now_ms(), .next = 1000, .waiting = waiting, .arg = arg};
@@ -105,7 +105,8 @@ void wick_cache_lock_take(const wick_cache *cache, const char *key, void (*waiti
 void wick_cache_lock_release(wick_cache_lock *lock)
 {
     if (lock->fd >= 0) {
-        flock(lock->fd, LOCK_UN); /* a child forked meanwhile has the descriptor too, and keeps it */
+        flock(lock->fd,
+              LOCK_UN); /* a child forked meanwhile has the descriptor too, and keeps it */
         close(lock->fd);
     }
     lock->fd = -1;

@@ -23,7 +23,8 @@ int64_t wick_cache_parse_size(const char *text)
     long long n = strtoll(text, &end, 10);
     if (errno || end == text || n < 0) return -1;
     for (int i = 0; i < WICK_COUNT(units); i++)
-        if (!strcmp(end, units[i].unit)) return n <= INT64_MAX >> units[i].shift ? (int64_t)n << units[i].shift : -1;
+        if (!strcmp(end, units[i].unit))
+            return n <= INT64_MAX >> units[i].shift ? (int64_t)n << units[i].shift : -1;
     return -1;
 }
 
@@ -56,7 +57,8 @@ static bool look_at(const wick_cache *cache, const char *name, wick_cache_entry 
     return true;
 }
 
-wick_status wick_cache_list(wick_ctx *ctx, const wick_cache *cache, wick_cache_entry **out, int64_t *n)
+wick_status wick_cache_list(wick_ctx *ctx, const wick_cache *cache, wick_cache_entry **out,
+                            int64_t *n)
 {
     int64_t capacity = 64;
     wick_cache_entry *list = wick_malloc((size_t)capacity * sizeof *list);
@@ -102,7 +104,8 @@ void wick_cache_sweep(const wick_cache *cache)
         for (int64_t i = 0; i < n; i++) {
             bool forgotten = list[i].name[0] == '.' && now - list[i].used > FORGOTTEN_SECONDS;
             bool too_much = total > limit && list[i].name[0] != '.';
-            if ((forgotten || too_much) && remove_entry(cache, list[i].name)) total -= list[i].bytes;
+            if ((forgotten || too_much) && remove_entry(cache, list[i].name))
+                total -= list[i].bytes;
         }
     }
     wick_free(list);
@@ -121,7 +124,8 @@ wick_status wick_cache_clear(wick_ctx *ctx, const wick_cache *cache, int64_t *re
     return WICK_OK;
 }
 
-wick_status wick_cache_verify(wick_ctx *ctx, const wick_cache *cache, int64_t *checked, int64_t *broken)
+wick_status wick_cache_verify(wick_ctx *ctx, const wick_cache *cache, int64_t *checked,
+                              int64_t *broken)
 {
     wick_cache_entry *list = NULL;
     int64_t n = 0;

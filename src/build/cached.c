@@ -1,11 +1,11 @@
 /* cached.c -- a module out of the cache, or built and put there
  *
- *   key    = what is known before the compiler runs: the unit's text (the author's and ours), command, compiler, CPU
- *   note   = key.note: which further files the compiler read, as they were
+ *   key    = what is known before the compiler runs: the unit's text (the author's and ours),
+ * command, compiler, CPU note   = key.note: which further files the compiler read, as they were
  *   module = key + note ⇒ another key, under which the module lies
  *
- * So a hit reads the source, the note, the files it names and the module, and starts nothing. One process builds a key
- * at a time; the others wait for it and then find what it made.
+ * So a hit reads the source, the note, the files it names and the module, and starts nothing. One
+ * process builds a key at a time; the others wait for it and then find what it made.
  */
 #include "builder.h"
 #include "cache.h"
@@ -35,7 +35,10 @@ void wick_built_free(wick_built *built)
     *built = (wick_built){0};
 }
 
-static wick_status out_of_memory(wick_ctx *ctx) { return wick_fail(ctx, WICK_ENOMEM, "out of memory"); }
+static wick_status out_of_memory(wick_ctx *ctx)
+{
+    return wick_fail(ctx, WICK_ENOMEM, "out of memory");
+}
 
 /* ---- keys ---- */
 
@@ -87,7 +90,8 @@ static wick_status make_key(request *r)
 }
 
 /* The module's own key: the request's, and the files that the note describes. */
-static bool module_key(const char *request_key, const char *depends, char out[WICK_CACHE_KEY_DIGITS + 1])
+static bool module_key(const char *request_key, const char *depends,
+                       char out[WICK_CACHE_KEY_DIGITS + 1])
 {
     wick_text all = {0};
     wick_text_printf(&all, "%s\n%s", request_key, depends);
@@ -149,9 +153,11 @@ static wick_status write_entries(const request *r, const wick_built *built, cons
     size_t n = 0;
     add_title(r, &note);
     wick_text_add(&note, built->depends);
-    wick_status s = note.failed ? out_of_memory(r->ctx) : wick_file_read(r->ctx, built->path, &module, &n);
+    wick_status s =
+        note.failed ? out_of_memory(r->ctx) : wick_file_read(r->ctx, built->path, &module, &n);
     if (s == WICK_OK) s = wick_cache_write(r->ctx, &r->cache, key, ".so", module, n);
-    if (s == WICK_OK) s = wick_cache_write(r->ctx, &r->cache, r->key, ".note", note.data, note.size);
+    if (s == WICK_OK)
+        s = wick_cache_write(r->ctx, &r->cache, r->key, ".note", note.data, note.size);
     wick_free(module);
     wick_text_free(&note);
     return s;
@@ -163,7 +169,8 @@ static void keep(const request *r, wick_built *built, wick_text *warnings)
     char key[WICK_CACHE_KEY_DIGITS + 1];
     if (!r->cache.folder || !built->depends || !module_key(r->key, built->depends, key)) return;
     if (write_entries(r, built, key) != WICK_OK) {
-        wick_text_printf(warnings, "%s: built, but not kept: %s\n", r->scan->file, wick_ctx_message(r->ctx));
+        wick_text_printf(warnings, "%s: built, but not kept: %s\n", r->scan->file,
+                         wick_ctx_message(r->ctx));
         wick_ctx_clear(r->ctx);
         return;
     }
@@ -232,9 +239,9 @@ static wick_status find_or_build(request *r, wick_built *out, wick_text *warning
     return s;
 }
 
-wick_status wick_build_cached(wick_ctx *ctx, const wick_scan *scan, int64_t index, const wick_dtype *types,
-                              const wick_build_options *options, const wick_build_watch *watch, wick_built *out,
-                              wick_text *warnings)
+wick_status wick_build_cached(wick_ctx *ctx, const wick_scan *scan, int64_t index,
+                              const wick_dtype *types, const wick_build_options *options,
+                              const wick_build_watch *watch, wick_built *out, wick_text *warnings)
 {
     request r = {.ctx = ctx, .scan = scan, .index = index, .options = options, .watch = watch};
     *out = (wick_built){0};
@@ -247,7 +254,8 @@ wick_status wick_build_cached(wick_ctx *ctx, const wick_scan *scan, int64_t inde
     wick_status s = wick_cache_open(ctx, options->cache_dir, &r.cache);
     if (s != WICK_OK) wick_ctx_prefix(ctx, "%s:1: ", scan->file);
     if (s == WICK_OK) s = make_key(&r);
-    if (s == WICK_OK && r.cache.why) wick_text_printf(warnings, "%s: %s: it is built anew\n", scan->file, r.cache.why);
+    if (s == WICK_OK && r.cache.why)
+        wick_text_printf(warnings, "%s: %s: it is built anew\n", scan->file, r.cache.why);
     if (s == WICK_OK) s = find_or_build(&r, out, warnings);
     wick_cache_close(&r.cache);
     wick_text_free(&r.type_names);

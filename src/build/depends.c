@@ -2,7 +2,8 @@
  *
  *   dep <hash> PATH              a file that authors edit: its bytes are read every time
  *   sys <size> <time> PATH       a header of the system: package managers set its time
- *   not PATH                     a file that is not there, and would be included in the place of another
+ *   not PATH                     a file that is not there, and would be included in the place of
+ * another
  */
 #include "builder.h"
 
@@ -13,7 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- the compiler's rules: "target: a b\\\n c" with "\\ " for a blank and "$$" for a dollar ---- */
+/* ---- the compiler's rules: "target: a b\\\n c" with "\\ " for a blank and "$$" for a dollar ----
+ */
 
 /* Appends the next name to `out` and returns where it ends; NULL at the end of the text. */
 static const char *next_name(const char *at, wick_text *out)
@@ -23,15 +25,20 @@ static const char *next_name(const char *at, wick_text *out)
     if (!*at) return NULL;
     for (; *at && *at != ' ' && *at != '\n' && *at != '\t'; at++) {
         if (at[0] == '\\' && at[1] == '\n') break;
-        if (at[0] == '\\' && (at[1] == ' ' || at[1] == '#' || at[1] == '\\')) at++;
-        else if (at[0] == '$' && at[1] == '$') at++;
+        if (at[0] == '\\' && (at[1] == ' ' || at[1] == '#' || at[1] == '\\'))
+            at++;
+        else if (at[0] == '$' && at[1] == '$')
+            at++;
         wick_text_addn(out, at, 1);
     }
     return at;
 }
 
 /* Not all of /usr: containers have their authors work in /usr/src. */
-static bool is_system(const char *path) { return !strncmp(path, "/usr/include/", 13) || !strncmp(path, "/usr/lib", 8); }
+static bool is_system(const char *path)
+{
+    return !strncmp(path, "/usr/include/", 13) || !strncmp(path, "/usr/lib", 8);
+}
 
 static bool hash_file(const char *path, char hex[33])
 {
@@ -50,8 +57,8 @@ static bool stat_file(const char *path, char *out, size_t n)
 {
     struct stat st;
     if (stat(path, &st) != 0) return false;
-    snprintf(out, n, "%" PRId64 " %" PRId64 ".%09ld", (int64_t)st.st_size, (int64_t)st.st_mtim.tv_sec,
-             st.st_mtim.tv_nsec);
+    snprintf(out, n, "%" PRId64 " %" PRId64 ".%09ld", (int64_t)st.st_size,
+             (int64_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
     return true;
 }
 
@@ -62,7 +69,8 @@ static bool describe_file(wick_text *out, const char *path)
     bool system = is_system(path);
     if (strchr(path, '\n') || (path[0] != '/' && !getcwd(here, sizeof here))) return false;
     if (!(system ? stat_file(path, state, sizeof state) : hash_file(path, state))) return false;
-    wick_text_printf(out, "%s %s %s%s%s\n", system ? "sys" : "dep", state, here, *here ? "/" : "", path);
+    wick_text_printf(out, "%s %s %s%s%s\n", system ? "sys" : "dep", state, here, *here ? "/" : "",
+                     path);
     return true;
 }
 
@@ -127,7 +135,8 @@ bool wick_depends_settled(const char *lines, const char *since)
         /* Of two changes within one tick of the clock nobody knows the order. */
         if (author_file(lines, n, &file) && stat(file.data, &now) == 0)
             settled = now.st_ctim.tv_sec < then.st_mtim.tv_sec ||
-                      (now.st_ctim.tv_sec == then.st_mtim.tv_sec && now.st_ctim.tv_nsec < then.st_mtim.tv_nsec);
+                      (now.st_ctim.tv_sec == then.st_mtim.tv_sec &&
+                       now.st_ctim.tv_nsec < then.st_mtim.tv_nsec);
         wick_text_free(&file);
         lines += n + (lines[n] == '\n');
     }
@@ -156,7 +165,8 @@ static bool line_holds(const char *line, size_t n)
     if (path && system) path = strchr(path + 1, ' ');
     if (path) {
         *path++ = 0;
-        holds = (system ? stat_file(path, now, sizeof now) : hash_file(path, now)) && !strcmp(now, text.data);
+        holds = (system ? stat_file(path, now, sizeof now) : hash_file(path, now)) &&
+                !strcmp(now, text.data);
     }
     wick_text_free(&text);
     return holds;
@@ -185,7 +195,8 @@ bool wick_depends_hold(const char *lines)
 {
     while (*lines) {
         size_t n = strcspn(lines, "\n");
-        bool described = !strncmp(lines, "dep ", 4) || !strncmp(lines, "sys ", 4) || !strncmp(lines, "not ", 4);
+        bool described =
+            !strncmp(lines, "dep ", 4) || !strncmp(lines, "sys ", 4) || !strncmp(lines, "not ", 4);
         if (described && !line_holds(lines, n)) return false;
         lines += n + (lines[n] == '\n');
     }

@@ -1,8 +1,8 @@
 /* identity.c -- what a build depends on besides its text: the compiler, its environment, this CPU
  *
- * A compiler is recognised by its bytes, not by what it says of itself: asking would start a process
- * on every load. (A wrapper script hides what it wraps; whoever upgrades the compiler behind one
- * clears the cache.)
+ * A compiler is recognised by its bytes, not by what it says of itself: asking would start a
+ * process on every load. (A wrapper script hides what it wraps; whoever upgrades the compiler
+ * behind one clears the cache.)
  */
 #include "builder.h"
 
@@ -51,8 +51,9 @@ static void add_bytes(wick_text *out, const char *path)
 
 void wick_identity_compiler(wick_text *out, const char *program)
 {
-    static const char *const variables[] = {"CPATH",         "C_INCLUDE_PATH",  "LIBRARY_PATH",
-                                            "COMPILER_PATH", "GCC_EXEC_PREFIX", "SOURCE_DATE_EPOCH"};
+    static const char *const variables[] = {"CPATH",           "C_INCLUDE_PATH",
+                                            "LIBRARY_PATH",    "COMPILER_PATH",
+                                            "GCC_EXEC_PREFIX", "SOURCE_DATE_EPOCH"};
     wick_text path = {0};
     find_program(&path, program);
     add_bytes(out, wick_text_str(&path));

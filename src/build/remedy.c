@@ -1,7 +1,7 @@
 /* remedy.c -- troubles that are not in the source, and what can be done about them
  *
- * A compiler that is killed for memory, or finds the disk full, speaks of its own temporary files. A person wants to
- * know what happened and what to do.
+ * A compiler that is killed for memory, or finds the disk full, speaks of its own temporary files.
+ * A person wants to know what happened and what to do.
  */
 #include "builder.h"
 
@@ -11,25 +11,38 @@ static const struct {
     const char *sign; /* in the compiler's output */
     const char *remedy;
 } remedies[] = {
-    {"No space left on device", "the disk is full: free some space, or set TMPDIR (and WICK_CACHE_DIR) to a folder on another"},
-    {"Disk quota exceeded", "your disk quota is used up: free some space, or set TMPDIR (and WICK_CACHE_DIR) to another folder"},
-    {"Read-only file system", "the compiler's temporary folder is read-only: set TMPDIR to one that can be written"},
-    {"virtual memory exhausted", "the compiler ran out of memory: free some, raise the limit (ulimit -v), or split the file"},
-    {"Cannot allocate memory", "the compiler ran out of memory: free some, raise the limit (ulimit -v), or split the file"},
-    {"out of memory allocating", "the compiler ran out of memory: free some, raise the limit (ulimit -v), or split the file"},
-    {"Killed signal terminated program", "the system ended the compiler, most likely for lack of memory: free some, or split the file"},
-    {"file not found", "a header is missing: install what it belongs to, or name its folder (flags=[\"-I...\"], extra_include_paths=[...])"},
-    {": No such file or directory", "a header is missing: install what it belongs to, or name its folder (flags=[\"-I...\"], extra_include_paths=[...])"},
-    {"unrecognized command", "this compiler does not know one of the flags: look at flags=, CFLAGS and CC"},
-    {"unknown argument", "this compiler does not know one of the flags: look at flags=, CFLAGS and CC"},
-    {"installation problem, cannot exec", "the compiler's installation is not complete: reinstall it (apt install --reinstall gcc)"},
+    {"No space left on device", "the disk is full: free some space, or set TMPDIR (and "
+                                "WICK_CACHE_DIR) to a folder on another"},
+    {"Disk quota exceeded", "your disk quota is used up: free some space, or set TMPDIR (and "
+                            "WICK_CACHE_DIR) to another folder"},
+    {"Read-only file system",
+     "the compiler's temporary folder is read-only: set TMPDIR to one that can be written"},
+    {"virtual memory exhausted",
+     "the compiler ran out of memory: free some, raise the limit (ulimit -v), or split the file"},
+    {"Cannot allocate memory",
+     "the compiler ran out of memory: free some, raise the limit (ulimit -v), or split the file"},
+    {"out of memory allocating",
+     "the compiler ran out of memory: free some, raise the limit (ulimit -v), or split the file"},
+    {"Killed signal terminated program",
+     "the system ended the compiler, most likely for lack of memory: free some, or split the file"},
+    {"file not found", "a header is missing: install what it belongs to, or name its folder "
+                       "(flags=[\"-I...\"], extra_include_paths=[...])"},
+    {": No such file or directory", "a header is missing: install what it belongs to, or name its "
+                                    "folder (flags=[\"-I...\"], extra_include_paths=[...])"},
+    {"unrecognized command",
+     "this compiler does not know one of the flags: look at flags=, CFLAGS and CC"},
+    {"unknown argument",
+     "this compiler does not know one of the flags: look at flags=, CFLAGS and CC"},
+    {"installation problem, cannot exec",
+     "the compiler's installation is not complete: reinstall it (apt install --reinstall gcc)"},
 };
 
 void wick_remedy_add(wick_ctx *ctx, const wick_process *result)
 {
     const char *output = wick_text_str(&result->output);
     if (result->exit_code == 137) { /* SIGKILL */
-        wick_ctx_suffix(ctx, "\nthe system ended the compiler, most likely for lack of memory: free some, or split the file");
+        wick_ctx_suffix(ctx, "\nthe system ended the compiler, most likely for lack of memory: "
+                             "free some, or split the file");
         return;
     }
     for (int i = 0; i < WICK_COUNT(remedies); i++)

@@ -1,8 +1,9 @@
 /* load_source.c -- a source becomes operators that can be called at once
  *
- * Loading compiles (or finds in the cache) one choice of element types, so that what does not build is known, and lets the compiler read all the
- * others meanwhile. Each of those is compiled when it is first called, and its code joins the operator's. What this
- * needs (the source as it was when loaded, and the options) is kept as long as the operators are: for ever.
+ * Loading compiles (or finds in the cache) one choice of element types, so that what does not build
+ * is known, and lets the compiler read all the others meanwhile. Each of those is compiled when it
+ * is first called, and its code joins the operator's. What this needs (the source as it was when
+ * loaded, and the options) is kept as long as the operators are: for ever.
  */
 #include "load.h"
 
@@ -17,8 +18,10 @@ typedef struct loaded_source {
     wick_arena arena; /* holds the options' strings, and those below */
     wick_build_options options;
     const char *cc, *cflags; /* from the environment, "" when unset */
-    const char *cache_asked; /* what the caller gave as cache_dir; the options have it as an absolute path */
-    char *depends; /* what the compiler read, and how to tell that it changed; NULL: it cannot be told */
+    const char *cache_asked; /* what the caller gave as cache_dir; the options have it as an
+                                absolute path */
+    char *depends; /* what the compiler read, and how to tell that it changed; NULL: it cannot be
+                      told */
     const char *origin;
     wick_module *module;
     pthread_mutex_t building; /* one compiler run per source at a time */
@@ -28,7 +31,10 @@ typedef struct loaded_source {
 static pthread_mutex_t sources_lock = PTHREAD_MUTEX_INITIALIZER;
 static loaded_source *sources; /* the latest load of each origin first */
 
-static const char *keep(wick_arena *arena, const char *s) { return s ? wick_arena_strndup(arena, s, strlen(s)) : NULL; }
+static const char *keep(wick_arena *arena, const char *s)
+{
+    return s ? wick_arena_strndup(arena, s, strlen(s)) : NULL;
+}
 
 static const char *variable(const char *name)
 {
@@ -68,9 +74,9 @@ static bool keep_options(loaded_source *l, const wick_build_options *options)
         if (!flags[i]) return false;
     }
     l->options.flags = flags;
-    return flags && l->cc && l->cflags && !options->compiler == !l->options.compiler && !options->include_dir == !l->options.include_dir &&
-           !options->ns == !l->options.ns && !options->cache_dir == !l->cache_asked &&
-           (!options->cache_dir || l->options.cache_dir);
+    return flags && l->cc && l->cflags && !options->compiler == !l->options.compiler &&
+           !options->include_dir == !l->options.include_dir && !options->ns == !l->options.ns &&
+           !options->cache_dir == !l->cache_asked && (!options->cache_dir || l->options.cache_dir);
 }
 
 static void loaded_free(loaded_source *l)
@@ -99,9 +105,11 @@ static wick_build_watch watch;
 
 void wick_load_set_watch(const wick_build_watch *w) { watch = *w; }
 
-/* Out of the cache, or built. A module's own folder is gone when this returns: the loader keeps what it mapped. */
-static wick_status build_and_open(wick_ctx *ctx, const loaded_source *l, int64_t first, const wick_dtype *types,
-                                  wick_text *warnings, const wick_module_table **out, char **depends)
+/* Out of the cache, or built. A module's own folder is gone when this returns: the loader keeps
+ * what it mapped. */
+static wick_status build_and_open(wick_ctx *ctx, const loaded_source *l, int64_t first,
+                                  const wick_dtype *types, wick_text *warnings,
+                                  const wick_module_table **out, char **depends)
 {
     enum { ATTEMPTS = 10 };
     wick_built built;
@@ -127,7 +135,8 @@ static wick_status build_and_open(wick_ctx *ctx, const loaded_source *l, int64_t
 /* ---- the other element types, at their first call ---- */
 
 /* The file's choice of types for an operator's: what the operator does not use is at its first. */
-static void file_types(const wick_scan *scan, const wick_scan_op *op, const wick_dtype *types, wick_dtype *out)
+static void file_types(const wick_scan *scan, const wick_scan_op *op, const wick_dtype *types,
+                       wick_dtype *out)
 {
     wick_scan_combination(scan, 0, out);
     for (int v = 0; v < op->signature->n_variables; v++)
@@ -140,13 +149,15 @@ static wick_status push_missing(wick_ctx *ctx, wick_op_def *def, const wick_op_e
         wick_dtype types[WICK_MAX_VARIABLES];
         for (int k = 0; k < WICK_MAX_VARIABLES; k++)
             types[k] = (wick_dtype)entry->variants[v]->types[k];
-        if (!wick_op_def_variant(def, types)) WICK_TRY(wick_op_def_push(ctx, def, entry->variants[v]));
+        if (!wick_op_def_variant(def, types))
+            WICK_TRY(wick_op_def_push(ctx, def, entry->variants[v]));
     }
     return WICK_OK;
 }
 
 /* The new code serves the call that asked, and the file's other operators. */
-static wick_status add_variants(wick_ctx *ctx, const loaded_source *l, wick_op_def *asked, const wick_module_table *table)
+static wick_status add_variants(wick_ctx *ctx, const loaded_source *l, wick_op_def *asked,
+                                const wick_module_table *table)
 {
     for (int64_t i = 0; i < table->n_ops; i++) {
         const wick_op_entry *entry = &table->ops[i];
@@ -175,8 +186,10 @@ static wick_status resolve(wick_ctx *ctx, void *arg, wick_op_def *def, const wic
     pthread_mutex_lock(&l->building);
     if (!wick_op_def_variant(def, types)) {
         if (l->depends && !wick_depends_hold(l->depends))
-            s = wick_fail(ctx, WICK_ECOMPILE, "%s:%lld: a file that it includes has changed since it was loaded: load it again",
-                          l->scan.file, (long long)op->line);
+            s = wick_fail(
+                ctx, WICK_ECOMPILE,
+                "%s:%lld: a file that it includes has changed since it was loaded: load it again",
+                l->scan.file, (long long)op->line);
         if (s == WICK_OK) s = build_and_open(ctx, l, -1, chosen, &warnings, &table, NULL);
         if (s == WICK_OK) s = add_variants(ctx, l, def, table);
     }
@@ -187,8 +200,8 @@ static wick_status resolve(wick_ctx *ctx, void *arg, wick_op_def *def, const wic
 
 /* ---- loading ---- */
 
-static wick_status loaded_new(wick_ctx *ctx, const wick_source *source, const wick_build_options *options,
-                              loaded_source **out)
+static wick_status loaded_new(wick_ctx *ctx, const wick_source *source,
+                              const wick_build_options *options, loaded_source **out)
 {
     loaded_source *l = wick_calloc(1, sizeof *l);
     if (!l) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
@@ -216,9 +229,10 @@ static bool same_flags(const char *const *a, const char *const *b)
 
 static bool same_options(const loaded_source *l, const wick_build_options *o)
 {
-    return same_text(l->options.compiler, o->compiler) && same_text(l->options.include_dir, o->include_dir) &&
-           same_text(l->options.ns, o->ns) && same_flags(l->options.flags, o->flags) &&
-           l->options.portable == o->portable && l->options.debug == o->debug && (l->options.all_types || !o->all_types) &&
+    return same_text(l->options.compiler, o->compiler) &&
+           same_text(l->options.include_dir, o->include_dir) && same_text(l->options.ns, o->ns) &&
+           same_flags(l->options.flags, o->flags) && l->options.portable == o->portable &&
+           l->options.debug == o->debug && (l->options.all_types || !o->all_types) &&
            same_text(l->cache_asked, o->cache_dir) && same_text(l->cc, variable("CC")) &&
            same_text(l->cflags, variable("CFLAGS"));
 }
@@ -238,22 +252,23 @@ static bool same_bytes(wick_ctx *ctx, const loaded_source *l, const wick_source 
     char *text = NULL;
     size_t n = 0;
     if (source->text) return !strcmp(l->scan.text, source->text);
-    bool same = wick_file_read(ctx, source->path, &text, &n) == WICK_OK && n == l->scan.text_bytes &&
-                !memcmp(text, l->scan.text, n);
+    bool same = wick_file_read(ctx, source->path, &text, &n) == WICK_OK &&
+                n == l->scan.text_bytes && !memcmp(text, l->scan.text, n);
     wick_ctx_clear(ctx);
     wick_free(text);
     return same;
 }
 
-static wick_module *find_unchanged(wick_ctx *ctx, const wick_source *source, const wick_build_options *options,
-                                   const char *origin)
+static wick_module *find_unchanged(wick_ctx *ctx, const wick_source *source,
+                                   const wick_build_options *options, const char *origin)
 {
     pthread_mutex_lock(&sources_lock);
     loaded_source *l = sources;
     while (l && strcmp(l->origin, origin) != 0)
         l = l->next;
     pthread_mutex_unlock(&sources_lock);
-    bool unchanged = l && l->depends && same_options(l, options) && is_current(l) && same_bytes(ctx, l, source) &&
+    bool unchanged = l && l->depends && same_options(l, options) && is_current(l) &&
+                     same_bytes(ctx, l, source) &&
                      wick_depends_hold_for(l->depends, l->options.include_dir);
     return unchanged ? l->module : NULL;
 }
@@ -284,14 +299,15 @@ static wick_status build_all(wick_ctx *ctx, loaded_source *l)
     return WICK_OK;
 }
 
-static wick_status load(wick_ctx *ctx, const wick_source *source, const wick_build_options *options, const char *origin,
-                        wick_module **out, wick_text *warnings)
+static wick_status load(wick_ctx *ctx, const wick_source *source, const wick_build_options *options,
+                        const char *origin, wick_module **out, wick_text *warnings)
 {
     loaded_source *l = NULL;
-    wick_define what = {.path = origin, .origin = origin, .default_ns = "local", .resolve = resolve};
+    wick_define what = {
+        .path = origin, .origin = origin, .default_ns = "local", .resolve = resolve};
     WICK_TRY(loaded_new(ctx, source, options, &l));
-    wick_status s =
-        build_and_open(ctx, l, likely_combination(&l->scan), NULL, warnings, &what.table, &l->depends);
+    wick_status s = build_and_open(ctx, l, likely_combination(&l->scan), NULL, warnings,
+                                   &what.table, &l->depends);
     l->origin = keep(&l->arena, origin);
     what.resolve_arg = l;
     if (s == WICK_OK && !l->origin) s = wick_fail(ctx, WICK_ENOMEM, "out of memory");
@@ -305,8 +321,9 @@ static wick_status load(wick_ctx *ctx, const wick_source *source, const wick_bui
     return options->all_types ? build_all(ctx, l) : WICK_OK;
 }
 
-wick_status wick_load_source_again(wick_ctx *ctx, const wick_source *source, const wick_build_options *options,
-                                   wick_module **out, char **warnings, bool *unchanged)
+wick_status wick_load_source_again(wick_ctx *ctx, const wick_source *source,
+                                   const wick_build_options *options, wick_module **out,
+                                   char **warnings, bool *unchanged)
 {
     static const wick_build_options none = {0};
     wick_text said = {0};
@@ -326,8 +343,8 @@ wick_status wick_load_source_again(wick_ctx *ctx, const wick_source *source, con
     return s;
 }
 
-wick_status wick_load_source(wick_ctx *ctx, const wick_source *source, const wick_build_options *options,
-                             wick_module **out, char **warnings)
+wick_status wick_load_source(wick_ctx *ctx, const wick_source *source,
+                             const wick_build_options *options, wick_module **out, char **warnings)
 {
     bool unchanged;
     return wick_load_source_again(ctx, source, options, out, warnings, &unchanged);

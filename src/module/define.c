@@ -1,8 +1,9 @@
 /* define.c -- the operators of a table take their names, all of them or none
  *
- * Everything that can fail happens first: signatures are parsed, backwards matched with their forwards, owners of names
- * asked. Then every name gets its new meaning. What the same file defined before and defines no longer is not forgotten
- * but refused: nobody shall run code that its author has deleted.
+ * Everything that can fail happens first: signatures are parsed, backwards matched with their
+ * forwards, owners of names asked. Then every name gets its new meaning. What the same file defined
+ * before and defines no longer is not forgotten but refused: nobody shall run code that its author
+ * has deleted.
  */
 #include "module.h"
 
@@ -21,10 +22,14 @@ static void def_free(wick_op_def *def)
     wick_arena_free(&arena);
 }
 
-static const char *keep(wick_arena *arena, const char *s) { return wick_arena_strndup(arena, s, strlen(s)); }
+static const char *keep(wick_arena *arena, const char *s)
+{
+    return wick_arena_strndup(arena, s, strlen(s));
+}
 
 /* The absolute path of the source if it is there, else of the module. */
-static const char *origin_of(wick_ctx *ctx, wick_arena *arena, const wick_define *what, const char *file)
+static const char *origin_of(wick_ctx *ctx, wick_arena *arena, const wick_define *what,
+                             const char *file)
 {
     if (what->origin) return keep(arena, what->origin);
     char *path = NULL;
@@ -37,7 +42,8 @@ static const char *origin_of(wick_ctx *ctx, wick_arena *arena, const wick_define
     return kept;
 }
 
-static wick_status def_new(wick_ctx *ctx, const wick_define *what, const wick_op_entry *entry, wick_op_def **out)
+static wick_status def_new(wick_ctx *ctx, const wick_define *what, const wick_op_entry *entry,
+                           wick_op_def **out)
 {
     wick_arena arena = {0};
     wick_op_def *def = wick_arena_alloc(&arena, sizeof *def);
@@ -75,14 +81,16 @@ failed:
 }
 
 /* A name has one owner: the file that defined it first. */
-static wick_status check_owner(wick_ctx *ctx, const wick_op *op, const wick_op_def *def, int64_t line)
+static wick_status check_owner(wick_ctx *ctx, const wick_op *op, const wick_op_def *def,
+                               int64_t line)
 {
     const wick_op_def *now = wick_op_current(op);
     if (!now || !strcmp(now->origin, def->origin)) return WICK_OK;
-    return wick_fail(ctx, WICK_EINVAL,
-                     "%s:%lld: operator %s::%s is already defined by %s: rename one of them, or put "
-                     "WICK_NAMESPACE(...) into one of the files",
-                     def->origin, (long long)line, op->ns, op->name, now->origin);
+    return wick_fail(
+        ctx, WICK_EINVAL,
+        "%s:%lld: operator %s::%s is already defined by %s: rename one of them, or put "
+        "WICK_NAMESPACE(...) into one of the files",
+        def->origin, (long long)line, op->ns, op->name, now->origin);
 }
 
 static void break_one(const wick_op *op, const char *message)
@@ -104,12 +112,14 @@ static size_t stem_of(const char *name, const char *ending)
 }
 
 /* foo, or else foo_forward, in the same namespace; -1 when the table has neither. */
-static int64_t find_forward(const wick_module_table *table, const wick_op_entry *backward, size_t stem)
+static int64_t find_forward(const wick_module_table *table, const wick_op_entry *backward,
+                            size_t stem)
 {
     int64_t found = -1;
     for (int64_t i = 0; i < table->n_ops; i++) {
         const wick_op_entry *e = &table->ops[i];
-        bool same_ns = e->ns == backward->ns || (e->ns && backward->ns && !strcmp(e->ns, backward->ns));
+        bool same_ns =
+            e->ns == backward->ns || (e->ns && backward->ns && !strcmp(e->ns, backward->ns));
         if (!same_ns || strncmp(e->name, backward->name, stem) != 0) continue;
         if (!e->name[stem]) return i;
         if (!strcmp(e->name + stem, "_forward")) found = i;
@@ -117,7 +127,8 @@ static int64_t find_forward(const wick_module_table *table, const wick_op_entry 
     return found;
 }
 
-static wick_status match_gradients(wick_ctx *ctx, const wick_module_table *table, wick_op_def **defs, wick_op **ops)
+static wick_status match_gradients(wick_ctx *ctx, const wick_module_table *table,
+                                   wick_op_def **defs, wick_op **ops)
 {
     for (int64_t b = 0; b < table->n_ops; b++) {
         const wick_op_entry *entry = &table->ops[b];
@@ -139,7 +150,8 @@ static wick_status match_gradients(wick_ctx *ctx, const wick_module_table *table
 
 /* ---- taking the names ---- */
 
-static wick_status intern_all(wick_ctx *ctx, const wick_define *what, wick_op_def **defs, wick_op **ops)
+static wick_status intern_all(wick_ctx *ctx, const wick_define *what, wick_op_def **defs,
+                              wick_op **ops)
 {
     for (int64_t i = 0; i < what->table->n_ops; i++) {
         const wick_op_entry *entry = &what->table->ops[i];
@@ -165,7 +177,8 @@ static void refuse_deleted(wick_op *const *ops, int64_t n)
         const wick_op_def *def = wick_op_current(op), *first = wick_op_current(ops[0]);
         if (!def || strcmp(def->origin, first->origin) != 0 || is_among(op, ops, n)) continue;
         wick_text words = {0};
-        wick_text_printf(&words, "%s:1: the file no longer defines operator %s", def->file, op->name);
+        wick_text_printf(&words, "%s:1: the file no longer defines operator %s", def->file,
+                         op->name);
         break_one(op, wick_text_str(&words));
         wick_text_free(&words);
     }

@@ -1,8 +1,9 @@
 /* load.c -- a module's file becomes operators
  *
- * A module is a shared object with one exported table. It is opened once and never closed: code that a call may be
- * running, and text that messages point into, stay where they are. The file's identity is checked before the loader
- * runs any of it, as far as that can be told: an ELF header of this machine, and our table's symbol.
+ * A module is a shared object with one exported table. It is opened once and never closed: code
+ * that a call may be running, and text that messages point into, stay where they are. The file's
+ * identity is checked before the loader runs any of it, as far as that can be told: an ELF header
+ * of this machine, and our table's symbol.
  */
 #include "module.h"
 
@@ -19,8 +20,8 @@ enum { THIS_MACHINE = EM_X86_64 };
 enum { THIS_MACHINE = EM_AARCH64 };
 #endif
 
-/* Every part that the headers promise lies inside the file. Mapping a file cut short would end the process (SIGBUS),
- * and dlopen's words for a text file are poor, so both are looked for first. */
+/* Every part that the headers promise lies inside the file. Mapping a file cut short would end the
+ * process (SIGBUS), and dlopen's words for a text file are poor, so both are looked for first. */
 static bool is_whole(FILE *f, const Elf64_Ehdr *header, uint64_t file_bytes)
 {
     Elf64_Phdr part;
@@ -43,7 +44,8 @@ static wick_status check_file(wick_ctx *ctx, const char *path)
     size_t n = fread(&header, 1, sizeof header, f);
     long bytes = fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
     bool elf = n >= SELFMAG && memcmp(header.e_ident, ELFMAG, SELFMAG) == 0;
-    bool ours = n == sizeof header && header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_machine == THIS_MACHINE;
+    bool ours = n == sizeof header && header.e_ident[EI_CLASS] == ELFCLASS64 &&
+                header.e_machine == THIS_MACHINE;
     bool whole = ours && bytes > 0 && is_whole(f, &header, (uint64_t)bytes);
 
     fclose(f);
@@ -54,9 +56,10 @@ static wick_status check_file(wick_ctx *ctx, const char *path)
     return WICK_OK;
 }
 
-/* The system's loader takes a name that it knows for the library that it has: a module that was built again would never
- * be read. So each further file at a path goes by a name of its own, with one more slash in front of the last part. A
- * mapped file keeps its inode, so two files never look like one. */
+/* The system's loader takes a name that it knows for the library that it has: a module that was
+ * built again would never be read. So each further file at a path goes by a name of its own, with
+ * one more slash in front of the last part. A mapped file keeps its inode, so two files never look
+ * like one. */
 typedef struct opened_file {
     struct opened_file *earlier;
     dev_t device;
@@ -89,7 +92,8 @@ static int count_earlier(const char *path, const struct stat *file)
     return known || o ? n : -1;
 }
 
-/* The name to open a module by: absolute, since a bare one would be looked for among the system's libraries. */
+/* The name to open a module by: absolute, since a bare one would be looked for among the system's
+ * libraries. */
 static wick_status loader_name(wick_ctx *ctx, const char *path, wick_text *out)
 {
     char *absolute = NULL;
@@ -118,15 +122,17 @@ wick_status wick_module_open(wick_ctx *ctx, const char *path, const wick_module_
     const wick_module_table *table = dlsym(library, WICK_MODULE_SYMBOL);
     if (!table || table->magic != WICK_MODULE_MAGIC) {
         dlclose(library);
-        return wick_fail(ctx, WICK_EIO, "%s: a shared object, but not a Wick module (it exports no %s)", path,
+        return wick_fail(ctx, WICK_EIO,
+                         "%s: a shared object, but not a Wick module (it exports no %s)", path,
                          WICK_MODULE_SYMBOL);
     }
     if (table->abi != WICK_ABI) {
         unsigned abi = table->abi;
         dlclose(library);
         return wick_fail(ctx, WICK_EIO,
-                         "%s: built for Wick's ABI %u, this is ABI %u: rebuild it with this version (wick build)", path,
-                         abi, WICK_ABI);
+                         "%s: built for Wick's ABI %u, this is ABI %u: rebuild it with this "
+                         "version (wick build)",
+                         path, abi, WICK_ABI);
     }
     *out = table;
     return WICK_OK;

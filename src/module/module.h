@@ -1,4 +1,5 @@
-/* module.h -- operators as the runtime holds them: what was loaded, under which name, and how it is called
+/* module.h -- operators as the runtime holds them: what was loaded, under which name, and how it is
+ * called
  *
  *   load.c       opens a module, checks its table
  *   define.c     a table's operators take their names; gradients are matched
@@ -6,8 +7,9 @@
  *   call.c       one call: check, solve, allocate, run, release; the same for every host
  *   plain.c      the host of a program without torch: memory from malloc
  *
- * An operator (wick_op) is a name that lives for ever; what it currently means (wick_op_def) is swapped as a whole when
- * its file is loaded again, so whoever holds the operator runs the new code from the next call on.
+ * An operator (wick_op) is a name that lives for ever; what it currently means (wick_op_def) is
+ * swapped as a whole when its file is loaded again, so whoever holds the operator runs the new code
+ * from the next call on.
  */
 #ifndef WICK_MODULE_H
 #define WICK_MODULE_H
@@ -26,23 +28,25 @@ typedef struct wick_variant_node {
 
 typedef struct wick_op_def wick_op_def;
 
-/* Compiles what is missing: must push a variant for `types` (wick_op_def_push) or fail. Called without locks held, by
- * any thread, possibly by two at once. */
-typedef wick_status (*wick_resolver)(wick_ctx *ctx, void *arg, wick_op_def *def, const wick_dtype *types);
+/* Compiles what is missing: must push a variant for `types` (wick_op_def_push) or fail. Called
+ * without locks held, by any thread, possibly by two at once. */
+typedef wick_status (*wick_resolver)(wick_ctx *ctx, void *arg, wick_op_def *def,
+                                     const wick_dtype *types);
 
-/* What an operator currently means. Never changed once published, but for variants being added; never freed while the
- * process lives, since a call may be running it. */
+/* What an operator currently means. Never changed once published, but for variants being added;
+ * never freed while the process lives, since a call may be running it. */
 struct wick_op_def {
     wick_arena arena; /* holds everything below */
     wick_signature *sig;
     const char *text; /* the signature as the module gives it */
     const char *doc;
-    const char *file; /* the source */
+    const char *file;   /* the source */
     const char *origin; /* who owns the name: the source's or else the module's absolute path */
     _Atomic(wick_variant_node *) variants;
     wick_resolver resolve; /* NULL: what is in `variants` is all there is */
     void *resolve_arg;
-    _Atomic(const char *) broken; /* the source was edited and does not build: what it said; NULL: sound */
+    _Atomic(const char *)
+        broken; /* the source was edited and does not build: what it said; NULL: sound */
     const wick_gradient *gradient; /* how `backward` is fed; NULL: the operator has no gradient */
     wick_op *backward;
     wick_op_def *previous; /* what the operator meant before; kept for those still running it */
@@ -62,13 +66,15 @@ struct wick_module {
 
 /* ---- load.c ---- */
 
-/* Opens a module and returns its table after checking that it is one, and of our ABI. Never closed again. */
+/* Opens a module and returns its table after checking that it is one, and of our ABI. Never closed
+ * again. */
 wick_status wick_module_open(wick_ctx *ctx, const char *path, const wick_module_table **out);
 
 /* ---- define.c ---- */
 
-/* Defines every operator of a table. `origin` NULL: from each entry's file, else from `path`. `default_ns` is for
- * entries without one. All or nothing: on a conflict no operator of the table is changed. */
+/* Defines every operator of a table. `origin` NULL: from each entry's file, else from `path`.
+ * `default_ns` is for entries without one. All or nothing: on a conflict no operator of the table
+ * is changed. */
 typedef struct wick_define {
     const wick_module_table *table;
     const char *path;
@@ -78,7 +84,8 @@ typedef struct wick_define {
     void *resolve_arg;
 } wick_define;
 wick_status wick_module_define(wick_ctx *ctx, const wick_define *what, wick_module **out);
-/* The source that defined these operators no longer builds: calling them fails with these words from now on. */
+/* The source that defined these operators no longer builds: calling them fails with these words
+ * from now on. */
 void wick_module_break(const char *origin, const char *message);
 
 /* ---- registry.c ---- */
@@ -90,7 +97,8 @@ void wick_registry_lock(void);
 void wick_registry_unlock(void);
 /* The i-th operator, in the order of first definition; NULL past the end. */
 wick_op *wick_registry_at(int64_t i);
-/* Names of the namespace that look like `name`, the nearest first, as "relu, reduce_sum"; "" if none does. */
+/* Names of the namespace that look like `name`, the nearest first, as "relu, reduce_sum"; "" if
+ * none does. */
 void wick_registry_suggest(wick_text *out, const char *ns, const char *name);
 
 wick_op_def *wick_op_current(const wick_op *op); /* NULL for a name without a definition */
@@ -105,11 +113,11 @@ uint64_t wick_shape_bytes(int dim, const int64_t *size, wick_dtype dtype);
 
 /* ---- call.c ---- */
 
-/* What a call needs of the world it runs in. Tensors that `empty` makes have handle, data, size and stride set and
- * are given back with `release`. */
+/* What a call needs of the world it runs in. Tensors that `empty` makes have handle, data, size and
+ * stride set and are given back with `release`. */
 typedef struct wick_host {
-    wick_status (*empty)(wick_ctx *ctx, wick_dtype dtype, int device_type, int device_index, int dim,
-                         const int64_t *size, wick_tensor *out);
+    wick_status (*empty)(wick_ctx *ctx, wick_dtype dtype, int device_type, int device_index,
+                         int dim, const int64_t *size, wick_tensor *out);
     wick_status (*copy)(wick_ctx *ctx, wick_tensor *to, const wick_tensor *from);
     void (*release)(wick_tensor *tensor);
     /* The tensor was written in place: whoever saved it must be able to notice. May be NULL. */
@@ -118,10 +126,11 @@ typedef struct wick_host {
     const char *(*dtype_name)(const wick_tensor *tensor);
 } wick_host;
 
-/* One call. args: one value per input. results: one per output; NONE asks for a new tensor (owned by the results on
- * success), TENSOR is written in place, `unwanted` is skipped. On failure nothing is owned and the message names the
- * operator. The context's services, stream and device are the host's. */
-wick_status wick_op_invoke(wick_ctx *ctx, const wick_op *op, const wick_host *host, const wick_value *args,
-                           wick_value *results);
+/* One call. args: one value per input. results: one per output; NONE asks for a new tensor (owned
+ * by the results on success), TENSOR is written in place, `unwanted` is skipped. On failure nothing
+ * is owned and the message names the operator. The context's services, stream and device are the
+ * host's. */
+wick_status wick_op_invoke(wick_ctx *ctx, const wick_op *op, const wick_host *host,
+                           const wick_value *args, wick_value *results);
 
 #endif /* WICK_MODULE_H */

@@ -1,7 +1,7 @@
 /* plain.c -- the host of a program without torch: results live in memory from malloc
  *
- * A result's sizes, strides and data are one block: sizes and strides in front, data behind them, aligned for vector
- * loads. Only the CPU exists here.
+ * A result's sizes, strides and data are one block: sizes and strides in front, data behind them,
+ * aligned for vector loads. Only the CPU exists here.
  */
 #include "module.h"
 
@@ -13,17 +13,20 @@ uint64_t wick_shape_bytes(int dim, const int64_t *size, wick_dtype dtype)
 {
     int64_t numel = wick_shape_numel(dim, size);
     uint64_t each = wick_dtype_size((int)dtype);
-    return numel < 0 || (each && (uint64_t)numel > UINT64_MAX / each) ? UINT64_MAX : (uint64_t)numel * each;
+    return numel < 0 || (each && (uint64_t)numel > UINT64_MAX / each) ? UINT64_MAX
+                                                                      : (uint64_t)numel * each;
 }
 
-static wick_status plain_empty(wick_ctx *ctx, wick_dtype dtype, int device_type, int device_index, int dim,
-                               const int64_t *size, wick_tensor *out)
+static wick_status plain_empty(wick_ctx *ctx, wick_dtype dtype, int device_type, int device_index,
+                               int dim, const int64_t *size, wick_tensor *out)
 {
     size_t header = (size_t)dim * 2 * sizeof(int64_t) + DATA_ALIGNMENT;
     uint64_t bytes = wick_shape_bytes(dim, size, dtype);
     char *block = bytes < SIZE_MAX / 2 ? wick_malloc(header + (size_t)bytes) : NULL;
 
-    if (!block) return wick_fail(ctx, WICK_ENOMEM, "out of memory for %llu bytes", (unsigned long long)bytes);
+    if (!block)
+        return wick_fail(ctx, WICK_ENOMEM, "out of memory for %llu bytes",
+                         (unsigned long long)bytes);
     int64_t *sizes = (int64_t *)(void *)block;
     if (dim) memcpy(sizes, size, (size_t)dim * sizeof *size);
     wick_shape_contiguous_strides(dim, size, sizes + dim);
@@ -55,7 +58,8 @@ static void plain_release(wick_tensor *tensor)
     tensor->handle = NULL;
 }
 
-static const wick_host plain_host = {.empty = plain_empty, .copy = plain_copy, .release = plain_release};
+static const wick_host plain_host = {
+    .empty = plain_empty, .copy = plain_copy, .release = plain_release};
 
 /* ---- the public face ---- */
 
@@ -115,14 +119,15 @@ static wick_status check_tensor(wick_ctx *ctx, const char *name, const wick_valu
     return WICK_OK;
 }
 
-static wick_status check_call(wick_ctx *ctx, const wick_signature *sig, const wick_value *args, int64_t n_args,
-                              wick_value *results, int64_t n_results)
+static wick_status check_call(wick_ctx *ctx, const wick_signature *sig, const wick_value *args,
+                              int64_t n_args, wick_value *results, int64_t n_results)
 {
     if (n_args != sig->n_inputs)
-        return wick_fail(ctx, WICK_EINVAL, "got %lld arguments, expected %d", (long long)n_args, sig->n_inputs);
+        return wick_fail(ctx, WICK_EINVAL, "got %lld arguments, expected %d", (long long)n_args,
+                         sig->n_inputs);
     if (n_results != sig->n_outputs)
-        return wick_fail(ctx, WICK_EINVAL, "got room for %lld results, expected %d", (long long)n_results,
-                         sig->n_outputs);
+        return wick_fail(ctx, WICK_EINVAL, "got room for %lld results, expected %d",
+                         (long long)n_results, sig->n_outputs);
     for (int i = 0; i < sig->n_inputs; i++)
         WICK_TRY(check_tensor(ctx, sig->inputs[i].name, &args[i]));
     for (int i = 0; i < sig->n_outputs; i++)
@@ -130,7 +135,8 @@ static wick_status check_call(wick_ctx *ctx, const wick_signature *sig, const wi
     return WICK_OK;
 }
 
-/* Tensors without strides get those of a contiguous one, from `room`; returns where the next may take theirs. */
+/* Tensors without strides get those of a contiguous one, from `room`; returns where the next may
+ * take theirs. */
 static int64_t *with_strides(wick_value *v, int64_t *room)
 {
     wick_tensor *t = &v->as.tensor;

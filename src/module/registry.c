@@ -1,7 +1,7 @@
 /* registry.c -- every operator of the process, by name
  *
- * The list only grows: an operator that was handed out stays valid. Reading an operator's current meaning is one
- * atomic load; only defining takes the lock.
+ * The list only grows: an operator that was handed out stays valid. Reading an operator's current
+ * meaning is one atomic load; only defining takes the lock.
  */
 #include "module.h"
 
@@ -106,14 +106,18 @@ void wick_registry_suggest(wick_text *out, const char *ns, const char *name)
 
 /* ---- an operator's meaning ---- */
 
-wick_op_def *wick_op_current(const wick_op *op) { return atomic_load_explicit(&op->def, memory_order_acquire); }
+wick_op_def *wick_op_current(const wick_op *op)
+{
+    return atomic_load_explicit(&op->def, memory_order_acquire);
+}
 
 static bool runs_here(const wick_variant *variant)
 {
     if (variant->isa == WICK_ISA_BASELINE) return true;
 #if defined(__x86_64__)
-    return variant->isa == WICK_ISA_X86_64_V3 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+    return variant->isa == WICK_ISA_X86_64_V3 && __builtin_cpu_supports("avx2") &&
+           __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+           __builtin_cpu_supports("bmi2");
 #else
     return false;
 #endif
@@ -121,12 +125,14 @@ static bool runs_here(const wick_variant *variant)
 
 static const wick_variant *find_types(const wick_op_def *def, const uint8_t *types)
 {
-    for (wick_variant_node *n = atomic_load_explicit(&def->variants, memory_order_acquire); n; n = n->next)
+    for (wick_variant_node *n = atomic_load_explicit(&def->variants, memory_order_acquire); n;
+         n = n->next)
         if (!memcmp(n->variant->types, types, sizeof n->variant->types)) return n->variant;
     return NULL;
 }
 
-/* What this CPU cannot run is left out, and the better of two stands in front, so that a call takes the first that fits. */
+/* What this CPU cannot run is left out, and the better of two stands in front, so that a call takes
+ * the first that fits. */
 wick_status wick_op_def_push(wick_ctx *ctx, wick_op_def *def, const wick_variant *variant)
 {
     const wick_variant *there = find_types(def, variant->types);

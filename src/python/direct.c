@@ -1,11 +1,12 @@
 /* direct.c -- wick.ops.foo(...): a call with the least in front of it
  *
- *   parse      positions and keywords ⇒ one object per input            TypeError for count and names
- *   convert    objects ⇒ values; decides between the two ways            TypeError for kinds
+ *   parse      positions and keywords ⇒ one object per input            TypeError for count and
+ * names convert    objects ⇒ values; decides between the two ways            TypeError for kinds
  *     fast     plain tensors, no mode, no gradient: straight to src/module, GIL released
  *     slow     everything else: torch.ops, which knows about modes, tracing, autograd and the rest
  *
- * What the fast way does not recognise is never refused here: only torch.ops may say no to a 0-d tensor as a number.
+ * What the fast way does not recognise is never refused here: only torch.ops may say no to a 0-d
+ * tensor as a number.
  */
 #include "extension.h"
 
@@ -34,8 +35,8 @@ static void fail_count(const request *r, Py_ssize_t n)
 {
     wick_text call = {0};
     wick_signature_print_call(&call, r->sig);
-    PyErr_Format(PyExc_TypeError, "%s: got %zd arguments, expected at most %d: %s", op_name(r), n, r->sig->n_inputs,
-                 wick_text_str(&call));
+    PyErr_Format(PyExc_TypeError, "%s: got %zd arguments, expected at most %d: %s", op_name(r), n,
+                 r->sig->n_inputs, wick_text_str(&call));
     wick_text_free(&call);
 }
 
@@ -53,7 +54,8 @@ static PyObject **place_of(request *r, const char *name)
         if (!strcmp(r->sig->inputs[i].name, name)) return &r->given[i];
     if (!strncmp(name, "want_", 5))
         for (int i = 0; i < r->sig->n_outputs; i++)
-            if (r->sig->outputs[i].optional && !strcmp(r->sig->outputs[i].name, name + 5)) return &r->wanted[i];
+            if (r->sig->outputs[i].optional && !strcmp(r->sig->outputs[i].name, name + 5))
+                return &r->wanted[i];
     if (!strcmp(name, "out") && has_tensor_output(r->sig)) return &r->out;
     return NULL;
 }
@@ -68,8 +70,8 @@ static bool parse_keywords(request *r, PyObject *keywords, PyObject *const *valu
         if (!place) {
             wick_text call = {0};
             wick_signature_print_call(&call, r->sig);
-            PyErr_Format(PyExc_TypeError, "%s: got an unknown argument %s, expected %s", op_name(r), name,
-                         wick_text_str(&call));
+            PyErr_Format(PyExc_TypeError, "%s: got an unknown argument %s, expected %s", op_name(r),
+                         name, wick_text_str(&call));
             wick_text_free(&call);
             return false;
         }
@@ -98,7 +100,8 @@ static bool parse(request *r, PyObject *const *args, Py_ssize_t n_args, PyObject
     if (r->out == Py_None) r->out = NULL;
     for (int i = 0; i < n; i++)
         if (!r->given[i] && !r->sig->inputs[i].has_default) {
-            PyErr_Format(PyExc_TypeError, "%s: argument %s is missing", op_name(r), r->sig->inputs[i].name);
+            PyErr_Format(PyExc_TypeError, "%s: argument %s is missing", op_name(r),
+                         r->sig->inputs[i].name);
             return false;
         }
     return true;
@@ -106,11 +109,13 @@ static bool parse(request *r, PyObject *const *args, Py_ssize_t n_args, PyObject
 
 /* ---- convert ---- */
 
-static outcome fail_kind(const request *r, const wick_param *p, PyObject *object, const char *wanted)
+static outcome fail_kind(const request *r, const wick_param *p, PyObject *object,
+                         const char *wanted)
 {
     PyObject *type = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__name__");
     PyErr_Clear();
-    PyErr_Format(PyExc_TypeError, "%s: %s is %S, expected %s", op_name(r), p->name, type ? type : Py_None, wanted);
+    PyErr_Format(PyExc_TypeError, "%s: %s is %S, expected %s", op_name(r), p->name,
+                 type ? type : Py_None, wanted);
     Py_XDECREF(type);
     return FAILED;
 }
@@ -148,7 +153,8 @@ static outcome convert_tensor(request *r, int i, PyObject *object)
         return p->optional ? FAST : fail_kind(r, p, object, "a tensor");
     outcome o = read_tensor(object, &r->args[i].as.tensor, &requires_grad);
     if (o == SLOW && !tensors_is_tensor(object)) return fail_kind(r, p, object, "a tensor");
-    if (o == SLOW && r->out) requires_grad = ask_requires_grad(object); /* torch.ops knows nothing of out= */
+    if (o == SLOW && r->out)
+        requires_grad = ask_requires_grad(object); /* torch.ops knows nothing of out= */
     r->args[i].kind = WICK_VALUE_TENSOR;
     if (requires_grad && !r->differentiable && shim.aoti_torch_grad_mode_is_enabled()) {
         r->differentiable = p->name;
@@ -167,7 +173,8 @@ static outcome convert_int(request *r, int i, PyObject *object)
     if (PyLong_Check(object)) {
         r->args[i].as.i = PyLong_AsLongLongAndOverflow(object, &overflow);
         if (!overflow) return FAST;
-        PyErr_Format(PyExc_RuntimeError, "%s: %s is %S, expected an int of 64 bits", op_name(r), p->name, object);
+        PyErr_Format(PyExc_RuntimeError, "%s: %s is %S, expected an int of 64 bits", op_name(r),
+                     p->name, object);
         return FAILED;
     }
     if (PyFloat_Check(object) || (!PyIndex_Check(object) && !tensors_is_tensor(object)))
@@ -185,11 +192,12 @@ static outcome convert_float(request *r, int i, PyObject *object)
         r->args[i].as.f = PyFloat_AsDouble(object);
         if (!PyErr_Occurred()) return FAST;
         PyErr_Clear();
-        PyErr_Format(PyExc_RuntimeError, "%s: %s is %S, expected a number that a float can hold", op_name(r), p->name,
-                     object);
+        PyErr_Format(PyExc_RuntimeError, "%s: %s is %S, expected a number that a float can hold",
+                     op_name(r), p->name, object);
         return FAILED;
     }
-    return PyNumber_Check(object) && !PyComplex_Check(object) ? SLOW : fail_kind(r, p, object, "a float");
+    return PyNumber_Check(object) && !PyComplex_Check(object) ? SLOW
+                                                              : fail_kind(r, p, object, "a float");
 }
 
 static outcome convert_bool(request *r, int i, PyObject *object)
@@ -202,21 +210,24 @@ static outcome convert_bool(request *r, int i, PyObject *object)
         r->args[i].as.b = object == Py_True;
         return FAST;
     }
-    return PyNumber_Check(object) && !PyFloat_Check(object) ? SLOW : fail_kind(r, p, object, "a bool");
+    return PyNumber_Check(object) && !PyFloat_Check(object) ? SLOW
+                                                            : fail_kind(r, p, object, "a bool");
 }
 
 static outcome convert_text(request *r, int i, PyObject *object)
 {
     const wick_param *p = &r->sig->inputs[i];
     r->args[i].kind = WICK_VALUE_STR;
-    r->args[i].as.s = p->kind == WICK_KIND_CHOICE && p->n_choices ? p->choices[p->default_int] : p->default_str;
+    r->args[i].as.s =
+        p->kind == WICK_KIND_CHOICE && p->n_choices ? p->choices[p->default_int] : p->default_str;
     if (!object) return FAST;
     if (!PyUnicode_Check(object)) return fail_kind(r, p, object, "a str");
     Py_ssize_t n = 0;
     r->args[i].as.s = PyUnicode_AsUTF8AndSize(object, &n);
     if (!r->args[i].as.s) return FAILED;
     if ((size_t)n == strlen(r->args[i].as.s)) return FAST;
-    PyErr_Format(PyExc_RuntimeError, "%s: %s has a zero character inside, expected a str without", op_name(r), p->name);
+    PyErr_Format(PyExc_RuntimeError, "%s: %s has a zero character inside, expected a str without",
+                 op_name(r), p->name);
     return FAILED;
 }
 
@@ -258,7 +269,8 @@ static outcome convert_argument(request *r, int i)
     }
 }
 
-/* The tensor given as out= for the k-th tensor output, borrowed; NULL when there are not as many. */
+/* The tensor given as out= for the k-th tensor output, borrowed; NULL when there are not as many.
+ */
 static PyObject *out_tensor(const request *r, int k, int n_tensors)
 {
     bool tuple = PyTuple_Check(r->out);
@@ -279,7 +291,8 @@ static outcome convert_out(request *r, int i, int k, int n_tensors)
     if (o == SLOW) requires_grad = ask_requires_grad(object);
     if (requires_grad && shim.aoti_torch_grad_mode_is_enabled()) {
         PyErr_Format(PyExc_RuntimeError,
-                     "%s: out requires grad, expected one that does not: what is written in place has no gradient",
+                     "%s: out requires grad, expected one that does not: what is written in place "
+                     "has no gradient",
                      op_name(r));
         return FAILED;
     }
@@ -313,7 +326,8 @@ static outcome convert_results(request *r)
 /* Nothing is active that should see this call. */
 static bool is_quiet(void)
 {
-    if (extension.mode == DIRECT_INTERNALS) return wick_torch_state_is_plain() && !shim._ZN2at12hasCallbacksEv();
+    if (extension.mode == DIRECT_INTERNALS)
+        return wick_torch_state_is_plain() && !shim._ZN2at12hasCallbacksEv();
     if (extension.mode == DIRECT_DISPATCHER) return false;
     PyObject *quiet = PyObject_CallMethod(extension.helpers, "is_quiet", NULL);
     bool yes = quiet == Py_True;
@@ -336,8 +350,9 @@ static outcome convert(request *r)
     if (results == FAILED) return FAILED;
     if (r->out && r->differentiable) {
         PyErr_Format(PyExc_RuntimeError,
-                     "%s: %s requires grad, so out= cannot be used: what is written in place has no gradient", op_name(r),
-                     r->differentiable);
+                     "%s: %s requires grad, so out= cannot be used: what is written in place has "
+                     "no gradient",
+                     op_name(r), r->differentiable);
         return FAILED;
     }
     return o == SLOW || results == SLOW ? SLOW : FAST;
@@ -370,7 +385,8 @@ static PyObject *wrap_results(request *r)
     if (n == 1) return wrap_result(r, 0);
     PyObject *tuple = PyTuple_New(n);
     for (int i = 0; i < n; i++) {
-        PyObject *item = wrap_result(r, i); /* also when the tuple failed: it gives the handle back */
+        PyObject *item =
+            wrap_result(r, i); /* also when the tuple failed: it gives the handle back */
         if (tuple && item)
             PyTuple_SetItem(tuple, i, item);
         else
@@ -397,7 +413,8 @@ static PyObject *call_fast(request *r)
 
 /* ---- the slow way ---- */
 
-/* The default of an input that was left out, as Python has it: torch.ops is given every argument. */
+/* The default of an input that was left out, as Python has it: torch.ops is given every argument.
+ */
 static PyObject *default_object(const request *r, int i)
 {
     const wick_value *v = &r->args[i];
@@ -447,7 +464,8 @@ static PyObject *call_slow(const request *r)
     PyObject *keywords = args ? all_keywords(r) : NULL;
     PyObject *result = keywords ? PyObject_Call(overload, args, keywords) : NULL;
     if (result && r->out) {
-        PyObject *copied = PyObject_CallMethod(extension.helpers, "copy_out", "sOO", op_name(r), result, r->out);
+        PyObject *copied =
+            PyObject_CallMethod(extension.helpers, "copy_out", "sOO", op_name(r), result, r->out);
         Py_DECREF(result);
         result = copied;
     }

@@ -1,8 +1,10 @@
-/* dlpack.c -- tensors through DLPack's exchange table, torch's public C interface from Python objects
+/* dlpack.c -- tensors through DLPack's exchange table, torch's public C interface from Python
+ * objects
  *
- * The way of direct calls when torch's internals did not pass their check. torch.Tensor carries a capsule with a table
- * of functions: PyObject ⇒ DLTensor without a reference count, an allocator, and back to a PyObject. The layouts follow
- * DLPack 1.3 and are declared here, with only the parts that are read.
+ * The way of direct calls when torch's internals did not pass their check. torch.Tensor carries a
+ * capsule with a table of functions: PyObject ⇒ DLTensor without a reference count, an allocator,
+ * and back to a PyObject. The layouts follow DLPack 1.3 and are declared here, with only the parts
+ * that are read.
  */
 #include "extension.h"
 
@@ -44,10 +46,12 @@ static const dl_exchange *exchange;
 bool dlpack_attach(PyObject *tensor_type)
 {
     PyObject *capsule = PyObject_GetAttrString(tensor_type, "__dlpack_c_exchange_api__");
-    const dl_exchange *table = capsule ? PyCapsule_GetPointer(capsule, "dlpack_exchange_api") : NULL;
+    const dl_exchange *table =
+        capsule ? PyCapsule_GetPointer(capsule, "dlpack_exchange_api") : NULL;
     Py_XDECREF(capsule); /* the table lives as long as torch */
     PyErr_Clear();
-    if (!table || table->major != 1 || !table->view_of_object || !table->allocate || !table->managed_to_object)
+    if (!table || table->major != 1 || !table->view_of_object || !table->allocate ||
+        !table->managed_to_object)
         return false;
     exchange = table;
     return true;
@@ -55,7 +59,7 @@ bool dlpack_attach(PyObject *tensor_type)
 
 static const struct {
     uint8_t code, bits;
-} kinds[WICK_DTYPE_COUNT] = {{0, 0},        {DL_FLOAT, 16}, {DL_BFLOAT, 16}, {DL_FLOAT, 32},
+} kinds[WICK_DTYPE_COUNT] = {{0, 0},         {DL_FLOAT, 16}, {DL_BFLOAT, 16}, {DL_FLOAT, 32},
                              {DL_FLOAT, 64}, {DL_INT, 8},    {DL_INT, 16},    {DL_INT, 32},
                              {DL_INT, 64},   {DL_UINT, 8},   {DL_BOOL, 8}};
 
@@ -67,13 +71,16 @@ static void fill(const dl_tensor *from, wick_tensor *out, void *handle)
                          .size = from->shape,
                          .stride = from->strides,
                          .handle = handle};
-    out->device_type = from->device_type == DL_CPU ? WICK_CPU : from->device_type == DL_CUDA ? WICK_CUDA : WICK_OTHER;
+    out->device_type = from->device_type == DL_CPU    ? WICK_CPU
+                       : from->device_type == DL_CUDA ? WICK_CUDA
+                                                      : WICK_OTHER;
     for (int i = 1; i < WICK_DTYPE_COUNT; i++)
-        if (kinds[i].code == from->code && kinds[i].bits == from->bits && from->lanes == 1) out->dtype = i;
+        if (kinds[i].code == from->code && kinds[i].bits == from->bits && from->lanes == 1)
+            out->dtype = i;
 }
 
-/* is_neg and is_conj views carry their sign in a flag that DLPack does not know; sparse and meta tensors have no
- * memory to exchange. torch.ops has words for all of them. */
+/* is_neg and is_conj views carry their sign in a flag that DLPack does not know; sparse and meta
+ * tensors have no memory to exchange. torch.ops has words for all of them. */
 bool dlpack_read(PyObject *tensor, wick_tensor *out)
 {
     dl_tensor view;
@@ -92,7 +99,8 @@ PyObject *dlpack_wrap(wick_tensor *tensor)
     dl_managed *managed = tensor->handle;
     if (exchange->managed_to_object(managed, &object) == 0) return object;
     managed->deleter(managed);
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "torch did not take a tensor back from DLPack");
+    if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_RuntimeError, "torch did not take a tensor back from DLPack");
     return NULL;
 }
 
@@ -104,8 +112,8 @@ static void keep_error(void *error_ctx, const char *kind, const char *message)
     wick_fail(error_ctx, WICK_ENOMEM, "no memory for a tensor: %s", message);
 }
 
-static wick_status dlpack_empty(wick_ctx *ctx, wick_dtype dtype, int device_type, int device_index, int dim,
-                                const int64_t *size, wick_tensor *out)
+static wick_status dlpack_empty(wick_ctx *ctx, wick_dtype dtype, int device_type, int device_index,
+                                int dim, const int64_t *size, wick_tensor *out)
 {
     int64_t sizes[WICK_MAX_RANK];
     dl_managed *managed = NULL;
@@ -127,7 +135,8 @@ static wick_status dlpack_empty(wick_ctx *ctx, wick_dtype dtype, int device_type
 static wick_status dlpack_copy(wick_ctx *ctx, wick_tensor *to, const wick_tensor *from)
 {
     (void)ctx;
-    wick_shape_copy(to->dim, to->size, to->data, to->stride, from->data, from->stride, wick_dtype_size(to->dtype));
+    wick_shape_copy(to->dim, to->size, to->data, to->stride, from->data, from->stride,
+                    wick_dtype_size(to->dtype));
     return WICK_OK;
 }
 
@@ -141,7 +150,8 @@ static void dlpack_release(wick_tensor *tensor)
 static wick_status dlpack_written(wick_ctx *ctx, const wick_tensor *tensor)
 {
     PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject *done = PyObject_CallMethod(extension.helpers, "bump_version", "O", (PyObject *)tensor->handle);
+    PyObject *done =
+        PyObject_CallMethod(extension.helpers, "bump_version", "O", (PyObject *)tensor->handle);
     wick_status s = done ? WICK_OK : wick_fail(ctx, WICK_ETORCH, "torch could not bump a version");
     Py_XDECREF(done);
     PyErr_Clear();
@@ -149,5 +159,7 @@ static wick_status dlpack_written(wick_ctx *ctx, const wick_tensor *tensor)
     return s;
 }
 
-const wick_host dlpack_host = {
-    .empty = dlpack_empty, .copy = dlpack_copy, .release = dlpack_release, .written = dlpack_written};
+const wick_host dlpack_host = {.empty = dlpack_empty,
+                               .copy = dlpack_copy,
+                               .release = dlpack_release,
+                               .written = dlpack_written};

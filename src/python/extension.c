@@ -26,8 +26,9 @@ static const wick_build_watch watch;
 
 /* ---- torch ---- */
 
-PyDoc_STRVAR(attach_doc, "attach(Tensor, Parameter, helpers)\n--\n\n"
-                         "Finds torch's C functions in the process. Called once, before anything is loaded.");
+PyDoc_STRVAR(attach_doc,
+             "attach(Tensor, Parameter, helpers)\n--\n\n"
+             "Finds torch's C functions in the process. Called once, before anything is loaded.");
 
 static PyObject *attach(PyObject *module, PyObject *args)
 {
@@ -54,9 +55,11 @@ static PyObject *attach(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(learn_doc, "learn(examples)\n--\n\n"
-                        "Checks torch's internals against examples, a list of (tensor, address, dispatch keys, kind,\n"
-                        "requires_grad); True if calls may use them.");
+PyDoc_STRVAR(
+    learn_doc,
+    "learn(examples)\n--\n\n"
+    "Checks torch's internals against examples, a list of (tensor, address, dispatch keys, kind,\n"
+    "requires_grad); True if calls may use them.");
 
 static PyObject *learn(PyObject *module, PyObject *examples)
 {
@@ -65,7 +68,8 @@ static PyObject *learn(PyObject *module, PyObject *examples)
     return PyBool_FromLong(usable);
 }
 
-PyDoc_STRVAR(learn_state_doc, "learn_state()\n--\n\nThe thread's dispatch state right now is one for direct calls.");
+PyDoc_STRVAR(learn_state_doc,
+             "learn_state()\n--\n\nThe thread's dispatch state right now is one for direct calls.");
 
 static PyObject *learn_state(PyObject *module, PyObject *unused)
 {
@@ -74,7 +78,8 @@ static PyObject *learn_state(PyObject *module, PyObject *unused)
 }
 
 PyDoc_STRVAR(set_mode_doc, "set_mode(name)\n--\n\n"
-                           "How direct calls reach tensors: 'internals', 'dlpack' or 'dispatcher'. False if it cannot be had.");
+                           "How direct calls reach tensors: 'internals', 'dlpack' or 'dispatcher'. "
+                           "False if it cannot be had.");
 
 static PyObject *set_mode(PyObject *module, PyObject *name)
 {
@@ -82,8 +87,10 @@ static PyObject *set_mode(PyObject *module, PyObject *name)
     const char *mode = PyUnicode_AsUTF8AndSize(name, NULL);
     if (!mode) return NULL;
     bool internals = !strcmp(mode, "internals"), dlpack = !strcmp(mode, "dlpack");
-    bool possible = internals ? wick_torch_internals_usable() : !dlpack || dlpack_attach(extension.tensor_type);
-    if (possible) extension.mode = internals ? DIRECT_INTERNALS : dlpack ? DIRECT_DLPACK : DIRECT_DISPATCHER;
+    bool possible =
+        internals ? wick_torch_internals_usable() : !dlpack || dlpack_attach(extension.tensor_type);
+    if (possible)
+        extension.mode = internals ? DIRECT_INTERNALS : dlpack ? DIRECT_DLPACK : DIRECT_DISPATCHER;
     if (possible && !internals) wick_torch_internals_disable();
     return PyBool_FromLong(possible);
 }
@@ -118,7 +125,8 @@ static PyObject *publish(wick_ctx *ctx, const wick_module *module)
     return list;
 }
 
-PyDoc_STRVAR(load_module_doc, "load_module(path)\n--\n\nLoads a module; the functions of its operators.");
+PyDoc_STRVAR(load_module_doc,
+             "load_module(path)\n--\n\nLoads a module; the functions of its operators.");
 
 static PyObject *load_module(PyObject *module, PyObject *path)
 {
@@ -144,7 +152,8 @@ static bool read_flags(PyObject *flags, const char **out)
 {
     Py_ssize_t n = PyTuple_Size(flags);
     if (n < 0 || n >= MAX_FLAGS) {
-        if (n >= 0) PyErr_Format(PyExc_ValueError, "%zd flags, expected fewer than %d", n, MAX_FLAGS);
+        if (n >= 0)
+            PyErr_Format(PyExc_ValueError, "%zd flags, expected fewer than %d", n, MAX_FLAGS);
         return false;
     }
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -187,9 +196,11 @@ static void tell_finished(void *arg, const char *file, bool ok)
 
 static const wick_build_watch watch = {tell_started, tell_waiting, tell_finished, NULL};
 
-PyDoc_STRVAR(load_source_doc, "load_source(path, text, include, flags, cache, all_types)\n--\n\n"
-                              "Builds a source and loads it; (number, functions, warnings). text None: read the file at\n"
-                              "path. functions None: nothing has changed since the load that gave this number.");
+PyDoc_STRVAR(
+    load_source_doc,
+    "load_source(path, text, include, flags, cache, all_types)\n--\n\n"
+    "Builds a source and loads it; (number, functions, warnings). text None: read the file at\n"
+    "path. functions None: nothing has changed since the load that gave this number.");
 
 static PyObject *load_source(PyObject *module, PyObject *args)
 {
@@ -201,8 +212,8 @@ static PyObject *load_source(PyObject *module, PyObject *args)
     bool unchanged = false;
     wick_ctx ctx;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O&zsOzp", PyUnicode_FSConverter, &path, &text, &include, &flag_tuple, &cache,
-                          &all_types))
+    if (!PyArg_ParseTuple(args, "O&zsOzp", PyUnicode_FSConverter, &path, &text, &include,
+                          &flag_tuple, &cache, &all_types))
         return NULL;
     if (!read_flags(flag_tuple, flags)) {
         Py_DECREF(path);
@@ -221,14 +232,17 @@ static PyObject *load_source(PyObject *module, PyObject *args)
     } else {
         functions = s == WICK_OK ? publish(&ctx, loaded) : raise_build(&ctx);
     }
-    if (functions) result = Py_BuildValue("(nNs)", (Py_ssize_t)(intptr_t)loaded, functions, warnings ? warnings : "");
+    if (functions)
+        result = Py_BuildValue("(nNs)", (Py_ssize_t)(intptr_t)loaded, functions,
+                               warnings ? warnings : "");
     wick_string_free(warnings);
     Py_DECREF(path);
     wick_ctx_deinit(&ctx);
     return result;
 }
 
-PyDoc_STRVAR(prototype_doc, "prototype(name, signature)\n--\n\nOf the C function that the signature asks for.");
+PyDoc_STRVAR(prototype_doc,
+             "prototype(name, signature)\n--\n\nOf the C function that the signature asks for.");
 
 static PyObject *prototype(PyObject *module, PyObject *args)
 {
@@ -264,7 +278,8 @@ static PyObject *find(PyObject *module, PyObject *args)
 }
 
 PyDoc_STRVAR(gradient_doc,
-             "gradient(namespace, name)\n--\n\nNone, or (backward, [(source, index, axis), ...], [input, ...]): where the\n"
+             "gradient(namespace, name)\n--\n\nNone, or (backward, [(source, index, axis), ...], "
+             "[input, ...]): where the\n"
              "backward's arguments come from, and which input each of its results belongs to.");
 
 static PyObject *gradient(PyObject *module, PyObject *args)
@@ -286,7 +301,8 @@ static PyObject *gradient(PyObject *module, PyObject *args)
         Py_XDECREF(item);
     }
     for (int i = 0; gives && i < backward->n_outputs; i++) {
-        PyObject *item = Py_BuildValue("(iO)", def->gradient->gives[i], backward->outputs[i].optional ? Py_True : Py_False);
+        PyObject *item = Py_BuildValue("(iO)", def->gradient->gives[i],
+                                       backward->outputs[i].optional ? Py_True : Py_False);
         if (!item || PyList_Append(gives, item) < 0) Py_CLEAR(gives);
         Py_XDECREF(item);
     }
@@ -296,7 +312,9 @@ static PyObject *gradient(PyObject *module, PyObject *args)
     return NULL;
 }
 
-PyDoc_STRVAR(suggest_doc, "suggest(namespace, name)\n--\n\nNames of the namespace that look like it, comma-separated.");
+PyDoc_STRVAR(
+    suggest_doc,
+    "suggest(namespace, name)\n--\n\nNames of the namespace that look like it, comma-separated.");
 
 static PyObject *suggest(PyObject *module, PyObject *args)
 {
@@ -310,7 +328,8 @@ static PyObject *suggest(PyObject *module, PyObject *args)
     return result;
 }
 
-PyDoc_STRVAR(operators_doc, "operators()\n--\n\n(namespace, name, signature) of every operator that is loaded.");
+PyDoc_STRVAR(operators_doc,
+             "operators()\n--\n\n(namespace, name, signature) of every operator that is loaded.");
 
 static PyObject *operators(PyObject *module, PyObject *unused)
 {
@@ -339,18 +358,27 @@ static PyMethodDef methods[] = {{"attach", attach, METH_VARARGS, attach_doc},
                                 {"operators", operators, METH_NOARGS, operators_doc},
                                 {NULL, NULL, 0, NULL}};
 
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_wick", "Wick's C core, for Python.", -1, methods,
-                                        NULL, NULL, NULL, NULL};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                                        "_wick",
+                                        "Wick's C core, for Python.",
+                                        -1,
+                                        methods,
+                                        NULL,
+                                        NULL,
+                                        NULL,
+                                        NULL};
 
 PyMODINIT_FUNC PyInit__wick(void);
 PyMODINIT_FUNC PyInit__wick(void)
 {
     PyObject *module = PyModule_Create(&definition);
     if (!module || operator_init_type() < 0) return NULL;
-    extension.build_error = PyErr_NewExceptionWithDoc(
-        "wick.BuildError", "An operator's source does not build, or a module does not load. The first line begins with\n"
-                           "file and line of the author's file.",
-        PyExc_RuntimeError, NULL);
+    extension.build_error =
+        PyErr_NewExceptionWithDoc("wick.BuildError",
+                                  "An operator's source does not build, or a module does not load. "
+                                  "The first line begins with\n"
+                                  "file and line of the author's file.",
+                                  PyExc_RuntimeError, NULL);
     if (!extension.build_error) return NULL;
     Py_INCREF(extension.build_error);
     if (PyModule_AddObject(module, "BuildError", extension.build_error) < 0) return NULL;

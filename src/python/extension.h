@@ -1,13 +1,15 @@
-/* extension.h -- the CPython extension `_wick`: loading, and calling operators with the least in between
+/* extension.h -- the CPython extension `_wick`: loading, and calling operators with the least in
+ * between
  *
  *   extension.c   the module: load, find, attach to torch
  *   operator.c    an operator as a builtin function object, and what it knows of itself
  *   direct.c      the call: arguments, the fast way and the way through torch.ops
  *   tensors.c     Python's tensors and torch's handles
- *   dlpack.c      the same through DLPack's public table, where torch's internals are not what we expect
- *   gradient.c    the gate's question "who differentiates this?", put to Python
+ *   dlpack.c      the same through DLPack's public table, where torch's internals are not what we
+ * expect gradient.c    the gate's question "who differentiates this?", put to Python
  *
- * The only folder that includes Python.h, and only the limited API of 3.10. What Python does better stays in python/wick.
+ * The only folder that includes Python.h, and only the limited API of 3.10. What Python does better
+ * stays in python/wick.
  */
 #ifndef WICK_EXTENSION_H
 #define WICK_EXTENSION_H
@@ -32,7 +34,8 @@ typedef struct extension_state {
     PyObject *helpers; /* module wick._calls: what is rare enough to be written in Python */
     PyObject *build_error;
     direct_mode mode;
-    unsigned long changes; /* how often an operator got another schema: overloads from before are not to be called */
+    unsigned long changes; /* how often an operator got another schema: overloads from before are
+                              not to be called */
 } extension_state;
 extern extension_state extension;
 
@@ -40,9 +43,9 @@ extern extension_state extension;
 
 /* An operator's own object: the `__self__` of its builtin function. */
 typedef struct operator_object {
-    PyObject_HEAD
-    wick_op *op;
-    PyObject *overload; /* torch.ops.<ns>.<name>.default, looked up at the first call that needs it; may be NULL */
+    PyObject_HEAD wick_op *op;
+    PyObject *overload; /* torch.ops.<ns>.<name>.default, looked up at the first call that needs it;
+                           may be NULL */
     unsigned long overload_changes; /* extension.changes when it was */
     PyMethodDef method;
     char *doc;
@@ -60,9 +63,11 @@ PyObject *direct_call(PyObject *self, PyObject *const *args, Py_ssize_t n_args, 
 
 /* ---- tensors.c ---- */
 
-/* Finds out whether torch's internals answer as expected. examples: list of (tensor, keys, kind). */
+/* Finds out whether torch's internals answer as expected. examples: list of (tensor, keys, kind).
+ */
 bool tensors_learn(PyObject *examples);
-/* The handle inside a Python tensor, borrowed. Only in DIRECT_INTERNALS, and only for real tensors. */
+/* The handle inside a Python tensor, borrowed. Only in DIRECT_INTERNALS, and only for real tensors.
+ */
 torch_handle tensors_handle(PyObject *tensor);
 /* A new Python tensor for a handle, which it consumes. NULL with an exception set. */
 PyObject *tensors_wrap(torch_handle handle);
@@ -83,7 +88,8 @@ PyObject *dlpack_wrap(wick_tensor *tensor);
 
 bool gradient_hook(wick_registration *r, torch_ivalue *stack, uint64_t n_args, uint64_t n_results);
 
-/* Raises what a context holds: BuildError for what does not build or load, RuntimeError otherwise. Returns NULL. */
+/* Raises what a context holds: BuildError for what does not build or load, RuntimeError otherwise.
+ * Returns NULL. */
 PyObject *raise_status(const wick_ctx *ctx, wick_status status);
 
 #endif /* WICK_EXTENSION_H */

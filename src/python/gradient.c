@@ -1,8 +1,8 @@
 /* gradient.c -- a call that needs a gradient is handed to Python, which owns autograd
  *
- * The gate (src/torch/boxed.c) holds torch's stack and no GIL. Here the stack's arguments become Python objects, Python's
- * `wick._calls.differentiate` makes the call, and its results become the stack's. Everything the stack owned is given
- * back on the way, whether that works or not.
+ * The gate (src/torch/boxed.c) holds torch's stack and no GIL. Here the stack's arguments become
+ * Python objects, Python's `wick._calls.differentiate` makes the call, and its results become the
+ * stack's. Everything the stack owned is given back on the way, whether that works or not.
  */
 #include "extension.h"
 
@@ -76,13 +76,15 @@ static PyObject *wrap_argument(const wick_param *p, torch_ivalue v)
 }
 
 /* Consumes the whole stack even when an object cannot be made. */
-static PyObject *wrap_arguments(const wick_signature *sig, const torch_ivalue *stack, uint64_t n_args)
+static PyObject *wrap_arguments(const wick_signature *sig, const torch_ivalue *stack,
+                                uint64_t n_args)
 {
     PyObject *args = PyTuple_New((Py_ssize_t)n_args);
     bool failed = !args;
     for (uint64_t i = 0; i < n_args; i++) {
         bool input = i < (uint64_t)sig->n_inputs;
-        PyObject *object = input ? wrap_argument(&sig->inputs[i], stack[i]) : PyBool_FromLong((long)(stack[i] & 0xff));
+        PyObject *object = input ? wrap_argument(&sig->inputs[i], stack[i])
+                                 : PyBool_FromLong((long)(stack[i] & 0xff));
         failed = failed || !object;
         if (args && object)
             PyTuple_SetItem(args, (Py_ssize_t)i, object);
@@ -150,7 +152,8 @@ bool gradient_hook(wick_registration *r, torch_ivalue *stack, uint64_t n_args, u
     PyObject *args = wrap_arguments(sig, stack, n_args), *results = NULL;
 
     if (args)
-        results = PyObject_CallMethod(extension.helpers, "differentiate", "ssO", op->ns, op->name, args);
+        results =
+            PyObject_CallMethod(extension.helpers, "differentiate", "ssO", op->ns, op->name, args);
     bool ok = results && unwrap_results(sig, results, stack);
     if (!ok) keep_exception(op->name);
     Py_XDECREF(args);

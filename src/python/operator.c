@@ -1,6 +1,7 @@
 /* operator.c -- an operator as Python sees it: a builtin function whose `__self__` knows the rest
  *
- * A builtin function object is the cheapest thing Python can call, and torch.compile can be told what it stands for.
+ * A builtin function object is the cheapest thing Python can call, and torch.compile can be told
+ * what it stands for.
  */
 #include "extension.h"
 
@@ -75,7 +76,8 @@ static PyObject *get_doc(PyObject *self, void *unused)
 {
     (void)unused;
     return PyUnicode_DecodeUTF8(wick_op_doc(((operator_object *)self)->op),
-                                (Py_ssize_t)strlen(wick_op_doc(((operator_object *)self)->op)), "replace");
+                                (Py_ssize_t)strlen(wick_op_doc(((operator_object *)self)->op)),
+                                "replace");
 }
 
 static PyObject *get_file(PyObject *self, void *unused)
@@ -84,7 +86,8 @@ static PyObject *get_file(PyObject *self, void *unused)
     return PyUnicode_DecodeFSDefault(wick_op_file(((operator_object *)self)->op));
 }
 
-/* Pickling a builtin function asks for its `__self__` and takes the attribute of its name from there. */
+/* Pickling a builtin function asks for its `__self__` and takes the attribute of its name from
+ * there. */
 static PyObject *get_function(PyObject *self, void *unused)
 {
     (void)unused;
@@ -152,7 +155,8 @@ PyObject *operator_function(wick_op *op)
                                  .ml_flags = METH_FASTCALL | METH_KEYWORDS,
                                  .ml_doc = self->doc};
     PyObject *home = PyUnicode_FromString("wick.ops");
-    PyObject *function = self->doc && home ? PyCFunction_NewEx(&self->method, (PyObject *)self, home) : NULL;
+    PyObject *function =
+        self->doc && home ? PyCFunction_NewEx(&self->method, (PyObject *)self, home) : NULL;
     if (!self->doc) PyErr_NoMemory();
     Py_XDECREF(home);
     Py_DECREF(self);
@@ -164,6 +168,7 @@ PyObject *operator_overload(operator_object *self)
     if (self->overload && self->overload_changes == extension.changes) return self->overload;
     Py_CLEAR(self->overload);
     self->overload_changes = extension.changes;
-    self->overload = PyObject_CallMethod(extension.helpers, "overload", "ss", self->op->ns, self->op->name);
+    self->overload =
+        PyObject_CallMethod(extension.helpers, "overload", "ss", self->op->ns, self->op->name);
     return self->overload;
 }

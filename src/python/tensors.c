@@ -1,8 +1,9 @@
 /* tensors.c -- Python's tensors and torch's handles
  *
- * A Python tensor holds an at::Tensor right behind its object header, and a handle of the C shim is a pointer to an
- * at::Tensor: so the address behind the header is a borrowed handle. That is no promise of torch's, hence the check:
- * the pointer found there must be the one that the tensor itself reports (`_cdata`), for every example.
+ * A Python tensor holds an at::Tensor right behind its object header, and a handle of the C shim is
+ * a pointer to an at::Tensor: so the address behind the header is a borrowed handle. That is no
+ * promise of torch's, hence the check: the pointer found there must be the one that the tensor
+ * itself reports (`_cdata`), for every example.
  */
 #include "extension.h"
 

@@ -1,9 +1,10 @@
 /* boxed.c -- torch's calling convention
  *
- * torch hands a kernel a stack of 64-bit words that the kernel owns: every handle, box, string and list on it must be
- * given back, whatever happens. Results, owned by torch afterwards, go to the front of the same stack. An error is
- * raised by a C++ exception through our frame, so it is the very last act, when nothing is owned any more; its words
- * wait in a thread-local buffer, where the gate also finds those of a call that it sent on.
+ * torch hands a kernel a stack of 64-bit words that the kernel owns: every handle, box, string and
+ * list on it must be given back, whatever happens. Results, owned by torch afterwards, go to the
+ * front of the same stack. An error is raised by a C++ exception through our frame, so it is the
+ * very last act, when nothing is owned any more; its words wait in a thread-local buffer, where the
+ * gate also finds those of a call that it sent on.
  */
 #include "bridge.h"
 
@@ -79,19 +80,23 @@ static wick_status read_string(wick_ctx *ctx, const char *name, torch_ivalue v, 
     out->kind = WICK_VALUE_STR;
     if (shim.torch_string_c_str(string, &out->as.s) != 0)
         return wick_fail(ctx, WICK_ETORCH, "torch did not hand over a string");
-    if (shim.torch_string_length && shim.torch_string_length(string, &n) == 0 && n != strlen(out->as.s))
-        return wick_fail(ctx, WICK_EINVAL, "%s has a zero character inside, expected a str without", name);
+    if (shim.torch_string_length && shim.torch_string_length(string, &n) == 0 &&
+        n != strlen(out->as.s))
+        return wick_fail(ctx, WICK_EINVAL, "%s has a zero character inside, expected a str without",
+                         name);
     return WICK_OK;
 }
 
-static wick_status read_shape(wick_ctx *ctx, wick_arena *arena, const char *name, torch_ivalue v, wick_value *out)
+static wick_status read_shape(wick_ctx *ctx, wick_arena *arena, const char *name, torch_ivalue v,
+                              wick_value *out)
 {
     torch_list_handle list;
     size_t n = 0;
     memcpy(&list, &v, sizeof list);
     shim.torch_list_size(list, &n);
     if (n > WICK_MAX_RANK)
-        return wick_fail(ctx, WICK_EINVAL, "%s has %zu dimensions, expected at most %d", name, n, WICK_MAX_RANK);
+        return wick_fail(ctx, WICK_EINVAL, "%s has %zu dimensions, expected at most %d", name, n,
+                         WICK_MAX_RANK);
     int64_t *size = wick_arena_alloc(arena, (n + 1) * sizeof *size);
     if (!size) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
     for (size_t i = 0; i < n; i++) {
@@ -109,12 +114,16 @@ static wick_status read_tensor(wick_ctx *ctx, const char *name, torch_ivalue v, 
 {
     torch_handle handle = as_handle(v);
     out->kind = WICK_VALUE_TENSOR;
-    if (wick_torch_kind(handle) == WICK_TORCH_SPECIAL) return wick_torch_read(ctx, name, handle, &out->as.tensor);
+    if (wick_torch_kind(handle) == WICK_TORCH_SPECIAL)
+        return wick_torch_read(ctx, name, handle, &out->as.tensor);
     wick_torch_read_plain(handle, &out->as.tensor);
-    return out->as.tensor.dim <= WICK_MAX_RANK ? WICK_OK : wick_torch_read(ctx, name, handle, &out->as.tensor);
+    return out->as.tensor.dim <= WICK_MAX_RANK
+               ? WICK_OK
+               : wick_torch_read(ctx, name, handle, &out->as.tensor);
 }
 
-static wick_status read_argument(wick_ctx *ctx, wick_arena *arena, const wick_param *p, torch_ivalue v, wick_value *out)
+static wick_status read_argument(wick_ctx *ctx, wick_arena *arena, const wick_param *p,
+                                 torch_ivalue v, wick_value *out)
 {
     out->kind = WICK_VALUE_NONE;
     switch (p->kind) {
@@ -173,27 +182,33 @@ static void release_arguments(const wick_signature *sig, const torch_ivalue *sta
 }
 
 /* Boxes for the optional results, while it is still possible to fail: then no result is kept. */
-static wick_status make_boxes(wick_ctx *ctx, const wick_signature *sig, const wick_value *results, torch_ivalue **boxes)
+static wick_status make_boxes(wick_ctx *ctx, const wick_signature *sig, const wick_value *results,
+                              torch_ivalue **boxes)
 {
     bool failed = false;
     for (int i = 0; i < sig->n_outputs; i++) {
         const wick_param *p = &sig->outputs[i];
-        bool boxed = p->kind == WICK_KIND_TENSOR && p->optional && results[i].kind == WICK_VALUE_TENSOR;
+        bool boxed =
+            p->kind == WICK_KIND_TENSOR && p->optional && results[i].kind == WICK_VALUE_TENSOR;
         boxes[i] = boxed && !failed ? torch_box_new(of_pointer(results[i].as.tensor.handle)) : NULL;
         failed = failed || (boxed && !boxes[i]);
     }
     for (int i = 0; i < sig->n_outputs && failed; i++) {
         torch_box_free(boxes[i]);
-        if (results[i].kind == WICK_VALUE_TENSOR) shim.aoti_torch_delete_tensor_object(results[i].as.tensor.handle);
+        if (results[i].kind == WICK_VALUE_TENSOR)
+            shim.aoti_torch_delete_tensor_object(results[i].as.tensor.handle);
     }
     return failed ? wick_fail(ctx, WICK_ENOMEM, "out of memory") : WICK_OK;
 }
 
-static void write_result(const wick_param *p, const wick_value *r, torch_ivalue *box, torch_ivalue *out)
+static void write_result(const wick_param *p, const wick_value *r, torch_ivalue *box,
+                         torch_ivalue *out)
 {
     *out = 0;
     switch (p->kind) {
-    case WICK_KIND_TENSOR: *out = of_pointer(p->optional ? (void *)box : r->as.tensor.handle); return;
+    case WICK_KIND_TENSOR:
+        *out = of_pointer(p->optional ? (void *)box : r->as.tensor.handle);
+        return;
     case WICK_KIND_FLOAT: memcpy(out, &r->as.f, sizeof r->as.f); return;
     case WICK_KIND_BOOL: *out = r->as.b; return;
     default: *out = (torch_ivalue)r->as.i; return;
@@ -260,7 +275,8 @@ static void look_at(torch_handle handle, glance *g)
     bool defined = true;
     if (wick_torch_kind(handle) == WICK_TORCH_SPECIAL) {
         shim.aoti_torch_is_defined(handle, &defined);
-        if (defined && wick_torch_is_dense(handle)) g->plain = false; /* what is not, is refused here and now */
+        if (defined && wick_torch_is_dense(handle))
+            g->plain = false; /* what is not, is refused here and now */
     }
     if (defined && wick_torch_requires_grad(handle)) g->requires_grad = true;
 }

@@ -1,16 +1,17 @@
 /* bridge.h -- Wick's operators inside torch
  *
  *   shim.c        torch's C functions, found at run time
- *   internals.c   a few things torch does not offer in C, used only where a self-check has confirmed them
- *   host.c        tensors, memory, threads and version counters of torch, for src/module/call.c
- *   boxed.c       torch's calling convention: decode, call, release, encode; raising as the very last act
- *   register.c    schemas and kernels; the pool of trampolines
+ *   internals.c   a few things torch does not offer in C, used only where a self-check has
+ * confirmed them host.c        tensors, memory, threads and version counters of torch, for
+ * src/module/call.c boxed.c       torch's calling convention: decode, call, release, encode;
+ * raising as the very last act register.c    schemas and kernels; the pool of trampolines
  *
- * The only folder that names torch's symbols. It knows nothing of Python: what needs Python comes in as a hook.
+ * The only folder that names torch's symbols. It knows nothing of Python: what needs Python comes
+ * in as a hook.
  *
- * One operator is two to torch. `ns::name` is the public one: its kernel on the Autograd key (the gate) runs plain
- * tensors that need no gradient at once, sends everything else on to its twin `wick_raw::ns__name`, and asks the hook
- * when a gradient is needed.
+ * One operator is two to torch. `ns::name` is the public one: its kernel on the Autograd key (the
+ * gate) runs plain tensors that need no gradient at once, sends everything else on to its twin
+ * `wick_raw::ns__name`, and asks the hook when a gradient is needed.
  */
 #ifndef WICK_BRIDGE_H
 #define WICK_BRIDGE_H
@@ -18,23 +19,25 @@
 #include "module.h"
 #include "shim.h"
 
-/* Finds torch in the process. Fails in words when there is none or it is older than 2.10. Call once, after torch was
- * imported and before anything else here. */
+/* Finds torch in the process. Fails in words when there is none or it is older than 2.10. Call
+ * once, after torch was imported and before anything else here. */
 wick_status wick_torch_init(wick_ctx *ctx);
 
 /* ---- register.c ---- */
 
 typedef struct wick_registration wick_registration;
 
-/* Makes the operator known to torch, or brings torch up to date after it was loaded again: with the same schema
- * nothing changes (the new code is already behind it), with another one the old operator leaves torch first. `*changed`
- * says whether torch's own caches of the old one must be dropped. */
+/* Makes the operator known to torch, or brings torch up to date after it was loaded again: with the
+ * same schema nothing changes (the new code is already behind it), with another one the old
+ * operator leaves torch first. `*changed` says whether torch's own caches of the old one must be
+ * dropped. */
 wick_status wick_torch_register(wick_ctx *ctx, wick_op *op, bool *changed);
 /* The operator behind a registration, as it was registered. */
 const wick_op *wick_registration_op(const wick_registration *r);
 const wick_signature *wick_registration_signature(const wick_registration *r);
 const char *wick_registration_schema(const wick_registration *r);
-/* NULL when the operator now has another schema than torch was told: then the call must be refused, with words. */
+/* NULL when the operator now has another schema than torch was told: then the call must be refused,
+ * with words. */
 const wick_op *wick_registration_current(wick_ctx *ctx, wick_registration *r);
 /* The trampolines' way in. */
 wick_registration *wick_registration_at(int index);
@@ -44,15 +47,17 @@ enum { WICK_MAX_REGISTRATIONS = 2048 };
 
 void wick_boxed_backend(torch_ivalue *stack, uint64_t n_args, uint64_t n_results, int slot);
 void wick_boxed_gate(torch_ivalue *stack, uint64_t n_args, uint64_t n_results, int slot);
-/* Sends the call to the twin, below autograd. Consumes the arguments; on failure the text is in wick_boxed_error. */
+/* Sends the call to the twin, below autograd. Consumes the arguments; on failure the text is in
+ * wick_boxed_error. */
 bool wick_boxed_forward(wick_registration *r, torch_ivalue *stack);
 const char *wick_boxed_error(void);
 /* For a hook: remembers the words to raise; always returns false. */
 bool wick_boxed_fail(const char *message);
 
-/* Called by the gate when grad mode is on and a tensor requires grad. Takes over the arguments on the stack as a kernel
- * does, leaves the results, or returns false after wick_boxed_fail. */
-typedef bool (*wick_gradient_hook)(wick_registration *r, torch_ivalue *stack, uint64_t n_args, uint64_t n_results);
+/* Called by the gate when grad mode is on and a tensor requires grad. Takes over the arguments on
+ * the stack as a kernel does, leaves the results, or returns false after wick_boxed_fail. */
+typedef bool (*wick_gradient_hook)(wick_registration *r, torch_ivalue *stack, uint64_t n_args,
+                                   uint64_t n_results);
 void wick_torch_set_gradient_hook(wick_gradient_hook hook);
 
 /* Optionals' boxes. */
@@ -82,7 +87,8 @@ typedef enum wick_torch_tensor_kind {
     WICK_TORCH_INFERENCE /* the same, made in inference mode: no version counter */
 } wick_torch_tensor_kind;
 
-/* One tensor to learn from: the address of its implementation and its dispatch keys, as Python reports them. */
+/* One tensor to learn from: the address of its implementation and its dispatch keys, as Python
+ * reports them. */
 typedef struct wick_torch_example {
     const void *impl;
     uint64_t keys;
@@ -90,9 +96,10 @@ typedef struct wick_torch_example {
     bool requires_grad;
 } wick_torch_example;
 
-/* Finds out where the running torch keeps a tensor's dispatch keys, and checks what requires_grad answers. `normal` and
- * `inference` are calls that read the thread's dispatch state in the two modes. False: not as expected, so the
- * internals stay unused and every call takes the public way. */
+/* Finds out where the running torch keeps a tensor's dispatch keys, and checks what requires_grad
+ * answers. `normal` and `inference` are calls that read the thread's dispatch state in the two
+ * modes. False: not as expected, so the internals stay unused and every call takes the public way.
+ */
 bool wick_torch_learn(const wick_torch_example *examples, int n);
 /* Remembers the thread's current dispatch state as one in which plain calls may be run directly. */
 bool wick_torch_learn_state(void);

@@ -1,4 +1,5 @@
-/* host.c -- torch as the world that an operator runs in: its allocator, its threads, its version counters */
+/* host.c -- torch as the world that an operator runs in: its allocator, its threads, its version
+ * counters */
 #include "bridge.h"
 
 #include <stdatomic.h>
@@ -44,7 +45,8 @@ wick_status wick_torch_init(wick_ctx *ctx)
     if (missing && !strcmp(missing, "libtorch_cpu.so"))
         return wick_fail(ctx, WICK_ETORCH, "torch is not in this process: import torch first");
     if (missing)
-        return wick_fail(ctx, WICK_ETORCH, "this torch has no %s: Wick needs torch 2.10 or newer", missing);
+        return wick_fail(ctx, WICK_ETORCH, "this torch has no %s: Wick needs torch 2.10 or newer",
+                         missing);
     read_codes();
     return WICK_OK;
 }
@@ -98,11 +100,12 @@ wick_status wick_torch_read(wick_ctx *ctx, const char *name, torch_handle handle
     shim.aoti_torch_is_defined(handle, &defined);
     if (!defined) return wick_fail(ctx, WICK_EINVAL, "%s is None, expected a tensor", name);
     if (!wick_torch_is_dense(handle))
-        return wick_fail(ctx, WICK_EINVAL, "%s is sparse or packed, expected a dense (strided) tensor", name);
+        return wick_fail(ctx, WICK_EINVAL,
+                         "%s is sparse or packed, expected a dense (strided) tensor", name);
     shim.aoti_torch_get_dim(handle, &dim);
     if (dim > WICK_MAX_RANK)
-        return wick_fail(ctx, WICK_EINVAL, "%s has %lld dimensions, expected at most %d", name, (long long)dim,
-                         WICK_MAX_RANK);
+        return wick_fail(ctx, WICK_EINVAL, "%s has %lld dimensions, expected at most %d", name,
+                         (long long)dim, WICK_MAX_RANK);
     wick_torch_read_plain(handle, out);
     return WICK_OK;
 }
@@ -117,20 +120,21 @@ static const char *torch_words(void)
     return what && *what ? what : "torch gave no reason (see the error output)";
 }
 
-static wick_status torch_empty(wick_ctx *ctx, wick_dtype dtype, int device_type, int device_index, int dim,
-                               const int64_t *size, wick_tensor *out)
+static wick_status torch_empty(wick_ctx *ctx, wick_dtype dtype, int device_type, int device_index,
+                               int dim, const int64_t *size, wick_tensor *out)
 {
     const int32_t device[] = {codes.cpu, codes.cuda, codes.meta, -1};
     int64_t stride[WICK_MAX_RANK];
     torch_handle handle = NULL;
 
     wick_shape_contiguous_strides(dim, size, stride);
-    if (shim.aoti_torch_empty_strided(dim, size, stride, codes.of_wick[dtype], device[device_type], device_index,
-                                      &handle) != 0) {
+    if (shim.aoti_torch_empty_strided(dim, size, stride, codes.of_wick[dtype], device[device_type],
+                                      device_index, &handle) != 0) {
         wick_text shape = {0};
         wick_shape_print(&shape, dim, size);
-        wick_status s = wick_fail(ctx, WICK_ENOMEM, "no memory for a tensor of shape %s and type %s: %s",
-                                  wick_text_str(&shape), wick_dtype_name(dtype), torch_words());
+        wick_status s =
+            wick_fail(ctx, WICK_ENOMEM, "no memory for a tensor of shape %s and type %s: %s",
+                      wick_text_str(&shape), wick_dtype_name(dtype), torch_words());
         wick_text_free(&shape);
         return s;
     }
@@ -145,7 +149,8 @@ static wick_status torch_copy(wick_ctx *ctx, wick_tensor *to, const wick_tensor 
     if (grad) shim.aoti_torch_grad_mode_set_enabled(false);
     torch_error e = shim.aoti_torch_copy_(to->handle, from->handle, 0);
     if (grad) shim.aoti_torch_grad_mode_set_enabled(true);
-    return e == 0 ? WICK_OK : wick_fail(ctx, WICK_ETORCH, "torch could not copy a tensor: %s", torch_words());
+    return e == 0 ? WICK_OK
+                  : wick_fail(ctx, WICK_ETORCH, "torch could not copy a tensor: %s", torch_words());
 }
 
 static void torch_release(wick_tensor *tensor)
@@ -154,8 +159,8 @@ static void torch_release(wick_tensor *tensor)
     tensor->handle = NULL;
 }
 
-/* Through the public door a version can only be bumped by writing: to an empty part of the tensor, which shares its
- * counter. A 0-d tensor has no such part until it is given a dimension. */
+/* Through the public door a version can only be bumped by writing: to an empty part of the tensor,
+ * which shares its counter. A 0-d tensor has no such part until it is given a dimension. */
 static wick_status bump_by_writing_nothing(wick_ctx *ctx, const wick_tensor *tensor)
 {
     torch_ivalue stack[4] = {0};
@@ -170,7 +175,9 @@ static wick_status bump_by_writing_nothing(wick_ctx *ctx, const wick_tensor *ten
         memcpy(&own, &stack[0], sizeof own);
         shim.aoti_torch_delete_tensor_object(own);
     }
-    return e == 0 ? WICK_OK : wick_fail(ctx, WICK_ETORCH, "torch could not bump a version: %s", torch_words());
+    return e == 0
+               ? WICK_OK
+               : wick_fail(ctx, WICK_ETORCH, "torch could not bump a version: %s", torch_words());
 }
 
 static wick_status torch_written(wick_ctx *ctx, const wick_tensor *tensor)
@@ -221,7 +228,8 @@ static void run_piece(int64_t begin, int64_t end, void *arg)
     if (s != WICK_OK) atomic_compare_exchange_strong(&l->status, &none, (int)s);
 }
 
-static wick_status torch_parallel(wick_ctx *ctx, int64_t n, int64_t grain, wick_body body, void *arg)
+static wick_status torch_parallel(wick_ctx *ctx, int64_t n, int64_t grain, wick_body body,
+                                  void *arg)
 {
     loop l = {.body = body, .arg = arg, .status = WICK_OK};
     if (shim.torch_parallel_for(0, n, grain > 0 ? grain : 1, run_piece, &l) != 0)

@@ -1,18 +1,19 @@
 /* internals.c -- what torch does not offer in C, learnt at start and never assumed
  *
- * Whether a tensor is plain, needs a gradient, or whether some mode is active are questions that torch answers in C++
- * and Python only. Asking Python costs more than most small operators. So, once, Python hands over example tensors with
- * the right answers, and this file looks for the place in memory that gives them: a tensor's dispatch keys are one
- * 64-bit word of its implementation. A place that does not explain every example is not used, and then every call takes
- * the public way.
+ * Whether a tensor is plain, needs a gradient, or whether some mode is active are questions that
+ * torch answers in C++ and Python only. Asking Python costs more than most small operators. So,
+ * once, Python hands over example tensors with the right answers, and this file looks for the place
+ * in memory that gives them: a tensor's dispatch keys are one 64-bit word of its implementation. A
+ * place that does not explain every example is not used, and then every call takes the public way.
  */
 #include "bridge.h"
 
 #include <string.h>
 
 enum {
-    FIRST_WORD = 2,   /* behind the vtable and the reference count */
-    LAST_WORD = 25,   /* a tensor's implementation is at least this long in every torch from 2.10 on */
+    FIRST_WORD = 2, /* behind the vtable and the reference count */
+    LAST_WORD =
+        25, /* a tensor's implementation is at least this long in every torch from 2.10 on */
     MAX_KEYS = 16,
     MAX_STATES = 4
 };
@@ -63,19 +64,22 @@ bool wick_torch_learn(const wick_torch_example *examples, int n)
         if (explains(w, examples, n)) learnt.word = w;
     if (learnt.word < 0) return false;
     for (int i = 0; i < n; i++) {
-        if (shim._ZNK3c1010TensorImpl13requires_gradEv(examples[i].impl) != examples[i].requires_grad) return false;
+        if (shim._ZNK3c1010TensorImpl13requires_gradEv(examples[i].impl) !=
+            examples[i].requires_grad)
+            return false;
         remember(&examples[i]);
     }
     /* A special tensor that looks like a plain one would be run as if it were. */
     for (int i = 0; i < n; i++)
         for (int k = 0; k < learnt.n_keys; k++)
-            if (examples[i].keys == learnt.keys[k] && examples[i].kind != learnt.kinds[k]) return false;
+            if (examples[i].keys == learnt.keys[k] && examples[i].kind != learnt.kinds[k])
+                return false;
     learnt.usable = true;
     return true;
 }
 
-/* The thread's dispatch state: two words, zero when nothing is active. The symbol is thread-local, so its address is
- * looked up once per thread. */
+/* The thread's dispatch state: two words, zero when nothing is active. The symbol is thread-local,
+ * so its address is looked up once per thread. */
 static const uint64_t *thread_state(void)
 {
     static _Thread_local const uint64_t *state;

@@ -1,9 +1,9 @@
 /* register.c -- operators enter torch's dispatcher, and leave it again
  *
- * A registration is what torch was told: a schema, and two kernels out of the pool of trampolines. It belongs to one
- * operator and is kept when the operator is loaded again with the same schema. With another schema the old registration
- * is withdrawn and its slot waits for the next operator; only graphs that captured it could still call it, and torch
- * answers those itself.
+ * A registration is what torch was told: a schema, and two kernels out of the pool of trampolines.
+ * It belongs to one operator and is kept when the operator is loaded again with the same schema.
+ * With another schema the old registration is withdrawn and its slot waits for the next operator;
+ * only graphs that captured it could still call it, and torch answers those itself.
  */
 #include "bridge.h"
 #include "trampolines.h"
@@ -16,8 +16,8 @@ enum { N_LIBRARIES = 5 };
 struct wick_registration {
     wick_op *op;
     _Atomic(wick_op_def *) def; /* whose schema torch has */
-    char *schema;     /* "relu(Tensor x) -> Tensor" */
-    char *twin;       /* "wick_raw::local__relu" */
+    char *schema;               /* "relu(Tensor x) -> Tensor" */
+    char *twin;                 /* "wick_raw::local__relu" */
     int slot;
     bool left; /* torch no longer knows it */
     torch_library_handle library[N_LIBRARIES];
@@ -28,7 +28,7 @@ static wick_registration *slots[WICK_MAX_REGISTRATIONS];
 
 wick_registration *wick_registration_at(int index) { return slots[index]; }
 const wick_op *wick_registration_op(const wick_registration *r) { return r->op; }
-const wick_signature *wick_registration_signature(const wick_registration *r) 
+const wick_signature *wick_registration_signature(const wick_registration *r)
 {
     return atomic_load_explicit(&r->def, memory_order_acquire)->sig;
 }
@@ -43,7 +43,8 @@ const wick_op *wick_registration_current(wick_ctx *ctx, wick_registration *r)
     bool same = !schema.failed && !strcmp(wick_text_str(&schema), r->schema);
     if (!same)
         wick_fail(ctx, WICK_EINVAL,
-                  "%s::%s was loaded again with another signature: it was %s, it is %s; compile or trace the caller again",
+                  "%s::%s was loaded again with another signature: it was %s, it is %s; compile or "
+                  "trace the caller again",
                   r->op->ns, r->op->name, r->schema, wick_text_str(&schema));
     wick_text_free(&schema);
     return same ? r->op : NULL;
@@ -59,7 +60,8 @@ bool wick_boxed_forward(wick_registration *r, torch_ivalue *stack)
     if (what && *what) return wick_boxed_fail(what);
     if (*wick_boxed_error()) return false; /* our own kernel's words */
     wick_text text = {0};
-    wick_text_printf(&text, "%s: torch could not run it (its words went to the error output)", r->op->name);
+    wick_text_printf(&text, "%s: torch could not run it (its words went to the error output)",
+                     r->op->name);
     wick_boxed_fail(wick_text_str(&text));
     wick_text_free(&text);
     return false;
@@ -75,7 +77,8 @@ static torch_error define(torch_library_handle library, const char *schema)
     return shim.torch_library_def_with_tags(library, schema, &tag, 1);
 }
 
-/* Two operators, three kernels: see bridge.h. Each through a library object of its own, whose deletion undoes it. */
+/* Two operators, three kernels: see bridge.h. Each through a library object of its own, whose
+ * deletion undoes it. */
 static torch_error enter(wick_registration *r, const char *raw_schema)
 {
     const char *any = "CompositeExplicitAutograd", *raw = strstr(r->twin, "::") + 2;
@@ -97,8 +100,8 @@ static torch_error enter(wick_registration *r, const char *raw_schema)
     return e;
 }
 
-/* Leaves torch. What is left keeps its slot until that is needed: a thread may still be on its way through the
- * trampoline, and is told what happened. */
+/* Leaves torch. What is left keeps its slot until that is needed: a thread may still be on its way
+ * through the trampoline, and is told what happened. */
 static void leave(wick_registration *r)
 {
     for (int i = N_LIBRARIES; i-- > 0;)
@@ -151,7 +154,8 @@ static wick_status enter_anew(wick_ctx *ctx, wick_op *op, const char *schema)
     wick_text raw_schema = {0};
     int slot = free_slot();
     if (slot < 0)
-        return wick_fail(ctx, WICK_ENOTSUP, "%s::%s: %d operators are loaded, and there is room for no more", op->ns,
+        return wick_fail(ctx, WICK_ENOTSUP,
+                         "%s::%s: %d operators are loaded, and there is room for no more", op->ns,
                          op->name, WICK_MAX_REGISTRATIONS);
     wick_registration *r = registration_new(op, schema);
     if (!r) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
@@ -160,7 +164,8 @@ static wick_status enter_anew(wick_ctx *ctx, wick_op *op, const char *schema)
     wick_text_printf(&raw_schema, "%s%s", strstr(r->twin, "::") + 2, schema + strlen(op->name));
     wick_status s = raw_schema.failed ? wick_fail(ctx, WICK_ENOMEM, "out of memory") : WICK_OK;
     if (s == WICK_OK && enter(r, wick_text_str(&raw_schema)) != 0)
-        s = wick_fail(ctx, WICK_ETORCH, "torch refuses operator %s::%s with schema %s: %s", op->ns, op->name, schema,
+        s = wick_fail(ctx, WICK_ETORCH, "torch refuses operator %s::%s with schema %s: %s", op->ns,
+                      op->name, schema,
                       shim.torch_exception_get_what_without_backtrace
                           ? shim.torch_exception_get_what_without_backtrace()
                           : "is the name taken by another library?");

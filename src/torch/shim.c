@@ -7,8 +7,8 @@
 
 torch_shim shim;
 
-static const char *const sonames[] = {"libtorch_cpu.so", "libtorch_cuda.so", "libtorch_python.so", "libc10.so",
-                                      "libstdc++.so.6"};
+static const char *const sonames[] = {"libtorch_cpu.so", "libtorch_cuda.so", "libtorch_python.so",
+                                      "libc10.so", "libstdc++.so.6"};
 enum { N_LIBRARIES = sizeof sonames / sizeof sonames[0] };
 static void *libraries[N_LIBRARIES];
 

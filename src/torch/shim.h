@@ -1,8 +1,9 @@
 /* shim.h -- torch's C interface, as far as Wick uses it, found at run time
  *
- * torch's own headers for it do not compile as C; the binary interface does not mind. Every function is named once, in
- * a list, and looked up by name in the torch that is already in the process. Nothing of torch is needed at build time,
- * nothing is linked, and a function that this torch does not have is a NULL pointer.
+ * torch's own headers for it do not compile as C; the binary interface does not mind. Every
+ * function is named once, in a list, and looked up by name in the torch that is already in the
+ * process. Nothing of torch is needed at build time, nothing is linked, and a function that this
+ * torch does not have is a NULL pointer.
  */
 #ifndef WICK_SHIM_H
 #define WICK_SHIM_H
@@ -11,7 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct torch_tensor *torch_handle; /* at::Tensor *; owned or borrowed as the function says */
+typedef struct torch_tensor
+    *torch_handle; /* at::Tensor *; owned or borrowed as the function says */
 typedef struct torch_library *torch_library_handle;
 typedef struct torch_list *torch_list_handle;
 typedef struct torch_string *torch_string_handle;
@@ -28,7 +30,8 @@ typedef void (*torch_body)(int64_t begin, int64_t end, void *arg);
     R(torch_error, aoti_torch_library_init_impl,                                                   \
       (const char *, const char *, const char *, uint32_t, torch_library_handle *))                \
     R(torch_error, aoti_torch_library_def, (torch_library_handle, const char *))                   \
-    R(torch_error, torch_library_impl, (torch_library_handle, const char *, torch_kernel, uint64_t)) \
+    R(torch_error, torch_library_impl,                                                             \
+      (torch_library_handle, const char *, torch_kernel, uint64_t))                                \
     R(torch_error, aoti_torch_delete_library_object, (torch_library_handle))                       \
     O(torch_error, torch_library_def_with_tags,                                                    \
       (torch_library_handle, const char *, const int32_t *, int32_t))                              \
@@ -99,10 +102,12 @@ typedef struct torch_shim {
 /* Filled once by wick_torch_init, read-only afterwards. */
 extern torch_shim shim;
 
-/* Fills the table from the libraries in the process and loads none. NULL when all required functions are there, else
- * the name of one that is not, or "libtorch_cpu.so" when there is no torch at all. */
+/* Fills the table from the libraries in the process and loads none. NULL when all required
+ * functions are there, else the name of one that is not, or "libtorch_cpu.so" when there is no
+ * torch at all. */
 const char *torch_shim_load(void);
-/* A symbol of torch that is not a function of the table (a variable, or a function of libtorch_python); or NULL. */
+/* A symbol of torch that is not a function of the table (a variable, or a function of
+ * libtorch_python); or NULL. */
 void *torch_shim_symbol(const char *name);
 
 #endif /* WICK_SHIM_H */

@@ -1,11 +1,14 @@
-/* trampolines.c -- the pool of kernels, 2048 for each of the two places an operator has in torch's dispatcher
+/* trampolines.c -- the pool of kernels, 2048 for each of the two places an operator has in torch's
+ * dispatcher
  *
  * The slot's number goes last, so that each function is two instructions: load it, jump.
- * The digits of a slot's number are part of its function's name: backend_b00000000011 serves slot 3.
+ * The digits of a slot's number are part of its function's name: backend_b00000000011 serves
+ * slot 3.
  */
 #include "trampolines.h"
 
-/* The slot's number, from the order of definition: the enumerators count up as the list is written. */
+/* The slot's number, from the order of definition: the enumerators count up as the list is written.
+ */
 #define NUMBER(n) SLOT_##n,
 enum { TIMES_2048(NUMBER) N_SLOTS };
 #undef NUMBER
@@ -15,11 +18,11 @@ _Static_assert((int)N_SLOTS == (int)WICK_MAX_REGISTRATIONS, "the pool and its li
 #define DEFINE(n)                                                                                  \
     static void backend_##n(torch_ivalue *stack, uint64_t n_args, uint64_t n_results)              \
     {                                                                                              \
-        wick_boxed_backend(stack, n_args, n_results, SLOT_##n);              \
+        wick_boxed_backend(stack, n_args, n_results, SLOT_##n);                                    \
     }                                                                                              \
     static void gate_##n(torch_ivalue *stack, uint64_t n_args, uint64_t n_results)                 \
     {                                                                                              \
-        wick_boxed_gate(stack, n_args, n_results, SLOT_##n);                 \
+        wick_boxed_gate(stack, n_args, n_results, SLOT_##n);                                       \
     }
 TIMES_2048(DEFINE)
 #undef DEFINE

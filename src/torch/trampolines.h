@@ -1,7 +1,7 @@
 /* trampolines.h -- one function per registration slot
  *
- * A boxed kernel is told its arguments but not which operator it serves, so each registration needs a function address
- * of its own. They are made by the preprocessor, all alike but for a number.
+ * A boxed kernel is told its arguments but not which operator it serves, so each registration needs
+ * a function address of its own. They are made by the preprocessor, all alike but for a number.
  */
 #ifndef WICK_TRAMPOLINES_H
 #define WICK_TRAMPOLINES_H

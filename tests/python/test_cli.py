@@ -141,7 +141,8 @@ def test_golden_completion(wick, shell):
 def test_bash_completes(wick, words, offered):
     line = " ".join(shlex.quote(w) for w in ["wick", *words])
     script = f"""{wick("completion", "bash").stdout}
-COMP_WORDS=({line}); COMP_CWORD={len(words)}; _wick 2>/dev/null; printf '%s\\n' "${{COMPREPLY[@]}}" """
+COMP_WORDS=({line}); COMP_CWORD={len(words)}; _wick 2>/dev/null
+printf '%s\\n' "${{COMPREPLY[@]}}" """
     done = subprocess.run(
         ["bash", "-c", script], cwd=wick.folder, capture_output=True, text=True, check=True
     )
@@ -466,7 +467,8 @@ def test_flags_say_what_they_come_to_here(wick):
 # ---- build --compile-commands ----
 
 CHOICES = """#include <wick/op.h>
-WICK_OP(pick, "x: T[N], at: U[N], mode: 'sum'|'mean' = 'sum' -> y: T[N] where T: f16 f32, U: i32 i64");
+WICK_OP(pick, "x: T[N], at: U[N], mode: 'sum'|'mean' = 'sum' -> y: T[N]"
+              " where T: f16 f32, U: i32 i64");
 WICK_IMPL wick_status pick_cpu(wick_ctx *ctx, const T *x, const U *at, int mode, T *y, int64_t N)
 {
     (void)ctx;
@@ -554,7 +556,9 @@ def test_config_cmake(wick):
 @pytest.fixture
 def filled(wick):
     """A cache with one source in two element types, filled by wick.load."""
-    code = "import torch, wick; op = wick.load('relu.c').relu; op(torch.ones(2)), op(torch.ones(2).double())"
+    code = """import torch, wick
+relu = wick.load("relu.c").relu
+relu(torch.ones(2)), relu(torch.ones(2).double())"""
     environment = {**os.environ, "WICK_CACHE_DIR": str(wick.folder / "cache")}
     subprocess.run([sys.executable, "-c", code], cwd=wick.folder, env=environment, check=True)
     return wick

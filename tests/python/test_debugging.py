@@ -17,7 +17,8 @@ INCLUDE = Path(__file__).resolve().parents[2] / "include"
 ROW_SUMS = """\
 #include <wick/op.h>
 WICK_OP(row_sums, "x: strided T[N, C], past: int = 0 -> y: T[N] where T: f32 f64");
-WICK_IMPL wick_status row_sums_cpu(wick_ctx *ctx, const wick_view *x, int64_t past, T *y, int64_t N, int64_t C)
+WICK_IMPL wick_status row_sums_cpu(wick_ctx *ctx, const wick_view *x, int64_t past, T *y, \
+int64_t N, int64_t C)
 {
     (void)ctx;
     for (int64_t n = 0; n < N; n++) {
@@ -39,7 +40,7 @@ print("right", flush=True)
 op(x, int(sys.argv[2]))
 """
 
-# One element of views of one to four dims, none of them contiguous; then, by the argument, something wrong.
+# One element of views of one to four dims, none contiguous; then, by the argument, what is wrong.
 PROGRAM = """\
 #include <wick/op.h>
 #include <stdlib.h>

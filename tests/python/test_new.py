@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -71,8 +72,11 @@ def test_its_test_finds_a_fault(tmp_path: Path) -> None:
     assert done.returncode == 1 and "1 failed" in done.stdout, done.stdout
 
 
-@pytest.mark.parametrize("cc", ["gcc", "clang", "clang-14"])
+@pytest.mark.parametrize("cc", ["gcc", "clang"])
 def test_compilers_have_nothing_to_say(cc: str, tmp_path: Path) -> None:
+    cc = shutil.which(cc) or shutil.which(f"{cc}-14") or ""
+    if not cc:
+        pytest.skip("it is not installed")
     assert new("softclip", "--dir", str(tmp_path)) == 0
     assert new("--package", "acme", "--dir", str(tmp_path)) == 0
     sources = [tmp_path / "softclip.c", *sorted((tmp_path / "acme" / "ops").glob("*.c"))]
@@ -85,8 +89,6 @@ def test_compilers_have_nothing_to_say(cc: str, tmp_path: Path) -> None:
         text=True,
         timeout=200,
     )
-    if "cannot be run" in done.stderr:
-        pytest.skip(f"{cc} is not installed")
     assert done.returncode == 0, done.stderr
     assert "warning" not in done.stderr
 

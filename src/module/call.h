@@ -1,0 +1,69 @@
+/* call.h -- one call in the making, for the three files that carry it out
+ *
+ *   call_read.c    what the caller gave: kinds, element types, devices, sizes
+ *   call_place.c   where the operator reads and writes: contiguous inputs, outputs, scratch
+ *   call.c         the order of it all, the run itself, and the end
+ */
+#ifndef WICK_CALL_H
+#define WICK_CALL_H
+
+#include "module.h"
+
+enum { CALL_MAX_SLOTS = WICK_MAX_PARAMS + WICK_MAX_NAMED, CALL_ALIGNMENT = 64 };
+
+/* A tensor argument's place in the call: what the caller gave, and what the operator is given. */
+typedef struct wick_call_place {
+    wick_tensor given;
+    wick_tensor used; /* `given`, or a contiguous stand-in for it */
+    wick_view view;   /* of `used`, for strided parameters */
+    bool present;
+    bool stand_in;  /* `used` is ours to release */
+    bool copy_back; /* and to copy into `given` after the run */
+    bool made;      /* a result that this call made, not one that it was given */
+} wick_call_place;
+
+typedef struct wick_call_frame {
+    wick_ctx *ctx;
+    const wick_op *op;
+    wick_op_def *def;
+    const wick_signature *sig;
+    const wick_host *host;
+    const wick_value *args;
+    wick_value *results;
+    wick_dtype types[WICK_MAX_TYPEVARS];
+    const char *typed_by[WICK_MAX_TYPEVARS]; /* the argument that decided, for messages */
+    const wick_tensor *first;                /* the tensor whose device the call runs on */
+    const char *first_name;
+    wick_binding binding;
+    wick_slot slots[CALL_MAX_SLOTS];
+    int n_slots;
+    int n_outputs; /* outputs placed so far */
+    int n_scratch;
+    wick_call_place in[WICK_MAX_PARAMS];
+    wick_call_place out[WICK_MAX_PARAMS];
+    void *scratch_block[WICK_MAX_PARAMS];
+    wick_tensor scratch[WICK_MAX_PARAMS];
+} wick_call_frame;
+
+static inline const wick_param *wick_call_input(const wick_call_frame *f, int i)
+{
+    return &f->sig->inputs[i];
+}
+
+/* ---- call_read.c ---- */
+
+/* Reads every argument and solves every dim; scalars go straight to their slots. */
+wick_status wick_call_read(wick_call_frame *f);
+/* The host's or our word for a tensor's element type. */
+const char *wick_call_dtype_word(const wick_call_frame *f, const wick_tensor *t);
+/* A tensor that says it has elements must have memory. */
+wick_status wick_call_check_memory(wick_call_frame *f, const char *name, const wick_tensor *t);
+
+/* ---- call_place.c ---- */
+
+wick_status wick_call_place_input(wick_call_frame *f, int i);
+wick_status wick_call_place_output(wick_call_frame *f, int i);
+wick_status wick_call_place_scratch(wick_call_frame *f, int i);
+wick_view wick_call_view_of(const wick_tensor *t);
+
+#endif /* WICK_CALL_H */
