@@ -86,7 +86,11 @@ def elementwise(dtype, kind, n):
         ("relu", lambda: wick.ops.relu(a, out=y), lambda: torch.clamp_min(a, 0, out=y)),
         ("addone", lambda: wick.ops.addone(a, out=y), lambda: torch.add(a, 1, out=y)),
         ("mul", lambda: wick.ops.mul(a, b, out=y), lambda: torch.mul(a, b, out=y)),
-        ("muladd", lambda: wick.ops.muladd(a, b, 0.5, out=y), lambda: torch.mul(a, b, out=y).add_(0.5)),
+        (
+            "muladd",
+            lambda: wick.ops.muladd(a, b, 0.5, out=y),
+            lambda: torch.mul(a, b, out=y).add_(0.5),
+        ),
         ("add_out", lambda: wick.ops.add_out(a, b, y), lambda: torch.add(a, b, out=y)),
         (
             "scale_bias_relu",
@@ -103,7 +107,8 @@ def sums(dtype, kind):
     against_torch(
         f"reduce_sum {kind} (1024, 2048)", n, lambda: wick.ops.reduce_sum(x), lambda: torch.sum(x)
     )
-    for shape in ((-1, 32, 1), (-1, 256, 1), (-1, 2048, 1), (1, -1, 8), (64, -1, 64), (1, -1, 2048)):
+    rows = [(-1, 32, 1), (-1, 256, 1), (-1, 2048, 1)]
+    for shape in [*rows, (1, -1, 8), (64, -1, 64), (1, -1, 2048)]:
         v = x.view(shape)
         against_torch(
             f"reduce_sum_dim {kind} {tuple(v.shape)}",

@@ -287,7 +287,7 @@ typedef long long wick_wide __attribute__((vector_size(16)));
 
 /* Below this a last-level cache usually still holds the result when it is read next, and takes it
  * faster. */
-WICK_FN bool wick_worth_streaming(int64_t bytes) { return bytes >= ((int64_t)32 << 20); }
+WICK_FN bool wick_worth_streaming(int64_t bytes) { return bytes > ((int64_t)32 << 20); }
 
 WICK_INLINE void wick_write_bytes(void *to, const void *from, int64_t bytes, bool streaming)
 {
@@ -371,6 +371,18 @@ WICK_INLINE A *wick_room_for(A *room, T *to, bool streaming)
 #endif
 }
 
+WICK_INLINE void wick_round_block(T *to, const A *from, int64_t n)
+{
+#if WICK_T == 1
+    wick_f32_to_f16_array(to, from, n);
+#elif WICK_T == 2
+    wick_f32_to_bf16_array(to, from, n);
+#else
+    for (int64_t k = 0; k < n; k++)
+        to[k] = wick_T(from[k]);
+#endif
+}
+
 /* Rounds from[0, n) to T, n up to WICK_BLOCK. */
 WICK_INLINE void wick_write_block(T *to, const A *from, int64_t n, bool streaming)
 {
@@ -378,16 +390,12 @@ WICK_INLINE void wick_write_block(T *to, const A *from, int64_t n, bool streamin
     if (to != from) wick_write_bytes(to, from, n * (int64_t)sizeof(T), streaming);
 #else
     T rounded[WICK_BLOCK];
-    T *at = streaming ? rounded : to;
-#if WICK_T == 1
-    wick_f32_to_f16_array(at, from, n);
-#elif WICK_T == 2
-    wick_f32_to_bf16_array(at, from, n);
-#else
-    for (int64_t k = 0; k < n; k++)
-        at[k] = wick_T(from[k]);
-#endif
-    if (streaming) wick_write_bytes(to, rounded, n * (int64_t)sizeof(T), true);
+    if (!streaming) {
+        wick_round_block(to, from, n);
+        return;
+    }
+    wick_round_block(rounded, from, n);
+    wick_write_bytes(to, rounded, n * (int64_t)sizeof(T), true);
 #endif
 }
 

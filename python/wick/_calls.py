@@ -88,6 +88,9 @@ def overload(ns: str, name: str) -> Any:
 def forget(ns: str, name: str) -> None:
     """An operator changed its schema: torch.ops must look it up again."""
     _forget_gradients(ns, name)
+    old = _gates.pop((ns, name), None)
+    if old is not None:
+        old._destroy()
     for namespace, attribute in ((ns, name), ("wick_raw", f"{ns}__{name}")):
         module = getattr(torch.ops, namespace)
         if attribute in module.__dict__:
@@ -99,9 +102,8 @@ _gates: dict[tuple[str, str], torch.library.Library] = {}
 
 def gate(ns: str, name: str) -> None:
     """The gate in Python, for a torch whose internals the one in C (src/torch/boxed.c) cannot read."""
-    old = _gates.pop((ns, name), None)
-    if old is not None:
-        old._destroy()
+    if (ns, name) in _gates:
+        return  # loaded again with the same schema: it serves on, also the calls that are in it now
     raw = getattr(torch.ops.wick_raw, f"{ns}__{name}").default
 
     def kernel(*args: Any, **wanted: Any) -> Any:

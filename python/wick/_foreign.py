@@ -43,7 +43,7 @@ def adapt_library(path: str, signature: Mapping[str, str | tuple[str, str]]) -> 
         raise _wick.BuildError(f"{path}:1: there is no such library")
     declared = "".join(f"extern {_declaration(name, path, value)};\n" for name, value in signature.items())
     text = "#include <wick/op.h>\n" + declared + _adapters(path, signature, declared)
-    return text, [path, f"-Wl,-rpath,{os.path.dirname(path)}"]
+    return text, [path, "-Xlinker", "-rpath", "-Xlinker", os.path.dirname(path)]
 
 
 def _split(value: str | tuple[str, str]) -> tuple[str, str | None]:
@@ -64,10 +64,16 @@ def _name_of(parameter: str) -> str:
     return re.search(r"(\w+)$", parameter).group(1)  # type: ignore[union-attr]
 
 
-def _number_result(signature: str) -> str | None:
-    """int64_t, double or bool where the one result is a number."""
-    match = re.fullmatch(r"\s*\w+\s*:\s*(int|float|bool)\s*", signature.split("->", 1)[-1])
-    return {"int": "int64_t", "float": "double", "bool": "bool"}[match.group(1)] if match else None
+def _number_result(signature: str) -> tuple[str, str] | None:
+    """The name and the C type of the one result, where it is a number."""
+    match = re.fullmatch(r"\s*(\w+)\s*:\s*(int|float|bool)\s*", signature.split("->", 1)[-1])
+    types = {"int": "int64_t", "float": "double", "bool": "bool"}
+    return (match.group(1), types[match.group(2)]) if match else None
+
+
+def _passed(parameters: list[str], result: tuple[str, str] | None) -> list[str]:
+    """What the function is given: a number that it returns has no parameter."""
+    return [p for p in parameters if result is None or _name_of(p) != result[0]]
 
 
 def _declaration(name: str, where: str, value: str | tuple[str, str]) -> str:
@@ -76,9 +82,8 @@ def _declaration(name: str, where: str, value: str | tuple[str, str]) -> str:
         return prototype.rstrip("; \n")
     parameters = _implied(name, where, signature)
     result = _number_result(signature)
-    if result:
-        parameters = parameters[:-1]
-    return f"{result or 'void'} {name}({', '.join(parameters) or 'void'})"
+    kind = result[1] if result else "void"
+    return f"{kind} {name}({', '.join(_passed(parameters, result)) or 'void'})"
 
 
 def _narrow_checks(name: str, parameters: list[str], declared: str) -> str:
@@ -106,10 +111,10 @@ def _adapters(where: str, signature: Mapping[str, str | tuple[str, str]], declar
         text, prototype = _split(value)
         parameters = _implied(name, where, text)
         result = _number_result(text)
-        passed = parameters[:-1] if result else parameters
+        passed = _passed(parameters, result)
         call = f"{name}({', '.join(_name_of(p) for p in passed)})"
         if result:
-            call = f"*{_name_of(parameters[-1])} = {call}"
+            call = f"*{result[0]} = {call}"
         literal = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
         checks = _narrow_checks(name, passed, prototype or declared)
         out += (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import types as _types
 import warnings
@@ -105,12 +106,14 @@ def load(
     )
     with _progress.patience(0.0 if verbose else None):
         if source is not None:
-            loads = [_load_text(source, name or "<source>", signature, settings)]
+            loads = [_load_text(source, name or _cell(source, signature), signature, settings)]
         else:
             files = [path] if path is not None else _paths("sources", sources)
             if not files:
                 raise TypeError("sources is empty, expected at least one file")
-            loads = [_load_file(os.fspath(f), signature, settings) for f in files]
+            loads = []
+            for f in files:  # no comprehension: before Python 3.12 its frame would be taken for a warning's place
+                loads.append(_load_file(os.fspath(f), signature, settings))
     return _result(loads, name)
 
 
@@ -132,6 +135,19 @@ def _paths(what: str, value: _Path | Sequence[_Path] | None) -> list[str]:
     if isinstance(value, (str, os.PathLike)):
         value = [value]
     return [os.fspath(p) for p in value or ()]
+
+
+_cells: dict[str, str] = {}  # operator: what the nameless text that defines it is called
+
+
+def _cell(text: str, signature: Mapping[str, Any] | None) -> str:
+    """A name for a text that has none: that of an earlier one with an operator of this one, which it replaces."""
+    names = [*re.findall(r"\bWICK_OP\s*\(\s*(\w+)", text), *(signature or ())]
+    known = [_cells[name] for name in names if name in _cells]
+    n = len(set(_cells.values()))
+    cell = known[0] if known else f"<source {n + 1}>" if n else "<source>"
+    _cells.update(dict.fromkeys(names, cell))
+    return cell
 
 
 # One load: (number, functions, origin). The number tells sources apart; a module has 0.
@@ -172,8 +188,10 @@ def _finish(origin: str, found: tuple[int, list[Any] | None, str]) -> _One:
     number, functions, said = found
     if said:
         warnings.warn(said, BuildWarning, stacklevel=4)
-    if functions is None:
+    if functions is None and number in _loaded:
         return (number, _loaded[number], origin)
+    if functions is None:  # another thread has loaded it, and is not here yet
+        functions = _wick.functions(number)
     _loaded[number] = functions
     for function in functions:
         ops._forget(function.__self__.namespace, [function.__name__])
@@ -183,13 +201,13 @@ def _finish(origin: str, found: tuple[int, list[Any] | None, str]) -> _One:
 
 def _result(loads: list[_One], name: str | None) -> Loaded:
     number, _, origin = loads[0]
-    if len(loads) == 1 and number and (number, name) in _single:
-        return _single[number, name]
-    functions = [f for _, fs, _ in loads for f in fs]
-    loaded = Loaded(name or "wick_operators", ", ".join(o for _, _, o in loads), functions)
-    if len(loads) == 1:
-        loaded.origin = origin
-        _single[number, name] = loaded
+    loaded = _single.get((number, name)) if len(loads) == 1 and number else None
+    if loaded is None:
+        functions = [f for _, fs, _ in loads for f in fs]
+        loaded = Loaded(name or "wick_operators", ", ".join(o for _, _, o in loads), functions)
+        if len(loads) == 1:
+            loaded.origin = origin
+            _single[number, name] = loaded
     if name is not None and name.isidentifier():
         there = sys.modules.get(name)
         if there is not None and not isinstance(there, Loaded):

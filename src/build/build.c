@@ -249,6 +249,7 @@ static wick_status run_plan(plan *p, const char *output)
     if (!status) status = run_jobs(p);
     if (!status && output && p->report) status = read_depends(p);
     if (!status && output) status = publish(p, output);
+    if (status == WICK_EIO) wick_remedy_own(p->ctx, p->units[0].scan->file);
     if (keep && p->folder && p->warnings) {
         wick_text_printf(p->warnings, "the generated files are in %s\n", p->folder);
     }

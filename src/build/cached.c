@@ -193,7 +193,10 @@ static wick_status run_compiler(const request *r, wick_built *out, wick_build_re
 {
     wick_text path = {0};
     wick_status s = wick_dir_temporary(r->ctx, "wick", &out->folder);
-    if (s != WICK_OK) return s;
+    if (s != WICK_OK) {
+        wick_remedy_own(r->ctx, r->scan->file);
+        return s;
+    }
     wick_text_printf(&path, "%s/operators.so", out->folder);
     out->path = path.failed ? NULL : wick_strdup(path.data);
     wick_text_free(&path);

@@ -17,6 +17,7 @@ static const struct {
                             "WICK_CACHE_DIR) to another folder"},
     {"Read-only file system",
      "the compiler's temporary folder is read-only: set TMPDIR to one that can be written"},
+    {"cannot make the temporary folder", "set TMPDIR to a folder that is there and can be written"},
     {"virtual memory exhausted",
      "the compiler ran out of memory: free some, raise the limit (ulimit -v), or split the file"},
     {"Cannot allocate memory",
@@ -25,6 +26,10 @@ static const struct {
      "the compiler ran out of memory: free some, raise the limit (ulimit -v), or split the file"},
     {"Killed signal terminated program",
      "the system ended the compiler, most likely for lack of memory: free some, or split the file"},
+    {"ld: cannot find ", "a library is missing: install it, or name its folder "
+                         "(extra_ldflags=[\"-L...\", \"-Wl,-rpath,...\"])"},
+    {"unable to find library", "a library is missing: install it, or name its folder "
+                               "(extra_ldflags=[\"-L...\", \"-Wl,-rpath,...\"])"},
     {"file not found", "a header is missing: install what it belongs to, or name its folder "
                        "(flags=[\"-I...\"], extra_include_paths=[...])"},
     {": No such file or directory", "a header is missing: install what it belongs to, or name its "
@@ -37,17 +42,30 @@ static const struct {
      "the compiler's installation is not complete: reinstall it (apt install --reinstall gcc)"},
 };
 
+static void add_for(wick_ctx *ctx, const char *words)
+{
+    for (int i = 0; i < WICK_COUNT(remedies); i++)
+        if (strstr(words, remedies[i].sign)) {
+            wick_ctx_suffix(ctx, "\n%s", remedies[i].remedy);
+            return;
+        }
+}
+
+void wick_remedy_own(wick_ctx *ctx, const char *file)
+{
+    const char *message = wick_ctx_message(ctx);
+    size_t n = strlen(file);
+    if (strncmp(message, file, n) == 0 && message[n] == ':') return;
+    wick_ctx_prefix(ctx, "%s:1: ", file);
+    add_for(ctx, wick_ctx_message(ctx));
+}
+
 void wick_remedy_add(wick_ctx *ctx, const wick_process *result)
 {
-    const char *output = wick_text_str(&result->output);
     if (result->exit_code == 137) { /* SIGKILL */
         wick_ctx_suffix(ctx, "\nthe system ended the compiler, most likely for lack of memory: "
                              "free some, or split the file");
         return;
     }
-    for (int i = 0; i < WICK_COUNT(remedies); i++)
-        if (strstr(output, remedies[i].sign)) {
-            wick_ctx_suffix(ctx, "\n%s", remedies[i].remedy);
-            return;
-        }
+    add_for(ctx, wick_text_str(&result->output));
 }

@@ -46,7 +46,8 @@ static wick_status check_name(wick_ctx *ctx, const char *file)
             return wick_fail(
                 ctx, WICK_EINVAL,
                 "%s:1: this is a C++ source; Wick builds operators from plain C: keep the "
-                "loop, drop the at::Tensor around it, and name the file .c",
+                "loop, drop the at::Tensor around it, and name the file .c (docs/porting.md has a "
+                "before and after for every style of extension)",
                 file);
         }
     }

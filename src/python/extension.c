@@ -241,6 +241,23 @@ static PyObject *load_source(PyObject *module, PyObject *args)
     return result;
 }
 
+PyDoc_STRVAR(functions_doc,
+             "functions(number)\n--\n\n"
+             "The functions of the load that has this number: another thread's, that is not done "
+             "with it yet.");
+
+static PyObject *functions_of(PyObject *module, PyObject *number)
+{
+    wick_ctx ctx;
+    (void)module;
+    const wick_module *loaded = PyLong_AsVoidPtr(number);
+    if (!loaded) return PyErr_Occurred() ? NULL : PyList_New(0);
+    wick_ctx_init(&ctx, NULL);
+    PyObject *list = publish(&ctx, loaded);
+    wick_ctx_deinit(&ctx);
+    return list;
+}
+
 PyDoc_STRVAR(prototype_doc,
              "prototype(name, signature)\n--\n\nOf the C function that the signature asks for.");
 
@@ -351,6 +368,7 @@ static PyMethodDef methods[] = {{"attach", attach, METH_VARARGS, attach_doc},
                                 {"set_mode", set_mode, METH_O, set_mode_doc},
                                 {"load_module", load_module, METH_O, load_module_doc},
                                 {"load_source", load_source, METH_VARARGS, load_source_doc},
+                                {"functions", functions_of, METH_O, functions_doc},
                                 {"prototype", prototype, METH_VARARGS, prototype_doc},
                                 {"find", find, METH_VARARGS, find_doc},
                                 {"gradient", gradient, METH_VARARGS, gradient_doc},

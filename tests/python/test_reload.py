@@ -185,7 +185,10 @@ def test_calls_while_the_file_is_loaded_again(source: Source, either: str) -> No
 
     def work() -> None:
         while not stop.is_set():
-            value = call(X)[0].item()
+            try:
+                value = call(X)[0].item()
+            except Exception as e:  # noqa: BLE001 -- whatever it is, the test must say so
+                value = e
             if value not in (1.0, 2.0):
                 wrong.append(value)
 

@@ -192,7 +192,7 @@ def test_a_cache_that_is_swept_all_the_time(room: Room) -> None:
     path = one_type(room.folder)
     code = "wick.load(source=open(args[0]).read(), name='x').op(torch.zeros(1))"
     room.run(code, path)
-    children = [room.start(f"for i in range(30):\n  if os.fork() == 0:\n    {code}\n    os._exit(0)\nfor i in range(30): assert os.wait()[1] == 0", path) for _ in range(2)]
+    children = [room.start(f"for i in range(12):\n  if os.fork() == 0:\n    {code}\n    os._exit(0)\nfor i in range(12): assert os.wait()[1] == 0", path) for _ in range(2)]
     while not all(child.ended() for child in children):
         for entry in room.entries(".so"):
             entry.unlink(missing_ok=True)
@@ -282,7 +282,7 @@ with ThreadPoolExecutor(6) as pool:
 # ---- names and flags ----
 
 NAMES = [
-    "with blanks  and\ttabs",
+    "with  blanks",
     "quotes ' \" `id`",
     "$(touch PWNED)",
     "; touch PWNED ;",
@@ -322,10 +322,11 @@ def test_hostile_names(room: Room, name: str) -> None:
 
 
 def test_names_that_cannot_be(room: Room) -> None:
-    path = room.folder / "new\nline.c"
-    path.write_text(one_type(room.folder).read_text())
-    done = room.start("wick.load(args[0])", path).wait()
-    assert done.code == 1 and "BuildError" in done.err and "line" in done.err
+    for name in ("new\nline.c", "t\tab.c", "bell\a.c"):
+        path = room.folder / name
+        path.write_text(one_type(room.folder).read_text())
+        done = room.start("wick.load(args[0])", path).wait()
+        assert done.code == 1 and "BuildError" in done.err and "control character" in done.err
     done = room.start("wick.load('nul\\0byte.c')").wait()
     assert done.code == 1 and "ValueError" in done.err
 

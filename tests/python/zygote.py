@@ -98,9 +98,10 @@ class Zygote:
         return done
 
     def close(self) -> None:
-        assert self.process.stdin
+        assert self.process.stdin and self.process.stdout
         self.process.stdin.close()
         self.process.wait(10)
+        self.process.stdout.close()
 
 
 # ---- the other side ----
