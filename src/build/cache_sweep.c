@@ -51,7 +51,7 @@ static bool look_at(const wick_cache *cache, const char *name, wick_cache_entry 
     bool there = !path.failed && lstat(path.data, &st) == 0 && S_ISREG(st.st_mode);
     wick_text_free(&path);
     if (!there) return false;
-    snprintf(out->name, sizeof out->name, "%s", name);
+    memcpy(out->name, name, strlen(name) + 1);
     out->bytes = (int64_t)st.st_size;
     out->used = (int64_t)st.st_mtim.tv_sec;
     return true;
