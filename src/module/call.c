@@ -163,11 +163,10 @@ static void init_frame(wick_call_frame *f, wick_ctx *ctx, const wick_op *op, wic
     memset(f->types, 0, sizeof f->types);
 }
 
-wick_status wick_op_invoke(wick_ctx *ctx, const wick_op *op, const wick_host *host,
-                           const wick_value *args, wick_value *results)
+wick_status wick_op_invoke(wick_ctx *ctx, const wick_op *op, wick_op_def *def,
+                           const wick_host *host, const wick_value *args, wick_value *results)
 {
     wick_call_frame f; /* not zeroed: it is large, and every part is set before it is read */
-    wick_op_def *def = wick_op_current(op);
 
     assert(def);
     init_frame(&f, ctx, op, def);

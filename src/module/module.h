@@ -126,11 +126,12 @@ typedef struct wick_host {
     const char *(*dtype_name)(const wick_tensor *tensor);
 } wick_host;
 
-/* One call. args: one value per input. results: one per output; NONE asks for a new tensor (owned
+/* One call of the meaning that the arguments were read for: an operator may be loaded again
+ * meanwhile. args: one value per input. results: one per output; NONE asks for a new tensor (owned
  * by the results on success), TENSOR is written in place, `unwanted` is skipped. On failure nothing
  * is owned and the message names the operator. The context's services, stream and device are the
  * host's. */
-wick_status wick_op_invoke(wick_ctx *ctx, const wick_op *op, const wick_host *host,
-                           const wick_value *args, wick_value *results);
+wick_status wick_op_invoke(wick_ctx *ctx, const wick_op *op, wick_op_def *def,
+                           const wick_host *host, const wick_value *args, wick_value *results);
 
 #endif /* WICK_MODULE_H */

@@ -159,8 +159,9 @@ wick_status wick_op_call(wick_ctx *ctx, wick_op *op, const wick_value *args, int
 {
     wick_value complete[WICK_MAX_PARAMS];
     bool lent[WICK_MAX_PARAMS]; /* the result has strides of ours */
+    wick_op_def *def = wick_op_current(op);
     wick_ctx_clear(ctx);
-    wick_status s = check_call(ctx, wick_op_current(op)->sig, args, n_args, results, n_results);
+    wick_status s = check_call(ctx, def->sig, args, n_args, results, n_results);
     int64_t dims = s == WICK_OK ? count_dims(args, n_args) + count_dims(results, n_results) : 0;
     int64_t *strides = s == WICK_OK ? wick_malloc((size_t)dims * sizeof *strides) : NULL;
 
@@ -178,7 +179,7 @@ wick_status wick_op_call(wick_ctx *ctx, wick_op *op, const wick_value *args, int
         lent[i] = results[i].kind == WICK_VALUE_TENSOR && !results[i].as.tensor.stride;
         room = with_strides(&results[i], room);
     }
-    s = wick_op_invoke(ctx, op, &plain_host, complete, results);
+    s = wick_op_invoke(ctx, op, def, &plain_host, complete, results);
     for (int64_t i = 0; i < n_results; i++)
         if (lent[i]) results[i].as.tensor.stride = NULL;
     wick_free(strides);

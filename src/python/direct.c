@@ -16,6 +16,7 @@ typedef enum outcome { FAST, SLOW, FAILED } outcome;
 
 typedef struct request {
     operator_object *self;
+    wick_op_def *def; /* read once: the operator may be loaded again while the call is made */
     const wick_signature *sig;
     PyObject *given[WICK_MAX_PARAMS];  /* per input, borrowed; NULL: left out */
     PyObject *wanted[WICK_MAX_PARAMS]; /* per output, borrowed; NULL: left out */
@@ -404,7 +405,7 @@ static PyObject *call_fast(request *r)
     const wick_host *host = extension.mode == DIRECT_DLPACK ? &dlpack_host : &wick_torch_host;
 
     PyThreadState *thread = PyEval_SaveThread();
-    wick_status s = wick_op_invoke(&ctx, r->self->op, host, r->args, r->results);
+    wick_status s = wick_op_invoke(&ctx, r->self->op, r->def, host, r->args, r->results);
     PyEval_RestoreThread(thread);
     result = s == WICK_OK ? wrap_results(r) : raise_status(&ctx, s);
     wick_ctx_deinit(&ctx);
@@ -478,7 +479,8 @@ PyObject *direct_call(PyObject *self, PyObject *const *args, Py_ssize_t n_args, 
 {
     request r;
     r.self = (operator_object *)self;
-    r.sig = wick_op_current(r.self->op)->sig;
+    r.def = wick_op_current(r.self->op);
+    r.sig = r.def->sig;
     if (!parse(&r, args, n_args, keywords)) return NULL;
     switch (convert(&r)) {
     case FAST: return call_fast(&r);

@@ -238,14 +238,15 @@ static bool run(wick_registration *r, torch_ivalue *stack)
     wick_ctx ctx;
 
     wick_ctx_init(&ctx, &wick_torch_services);
-    const wick_op *op = wick_registration_current(&ctx, r);
-    if (!op) s = WICK_EINVAL;
+    const wick_op *op = wick_registration_op(r);
+    wick_op_def *def = wick_registration_current(&ctx, r);
+    if (!def) s = WICK_EINVAL;
     for (int i = 0; i < sig->n_inputs && s == WICK_OK; i++)
         s = read_argument(&ctx, &arena, &sig->inputs[i], stack[i], &args[i]);
-    if (s != WICK_OK && op) wick_ctx_prefix(&ctx, "%s: ", op->name);
+    if (s != WICK_OK && def) wick_ctx_prefix(&ctx, "%s: ", op->name);
     read_wanted(sig, stack, results);
     if (s == WICK_OK) {
-        s = wick_op_invoke(&ctx, op, &wick_torch_host, args, results);
+        s = wick_op_invoke(&ctx, op, def, &wick_torch_host, args, results);
         if (s == WICK_OK && (s = make_boxes(&ctx, sig, results, boxes)) != WICK_OK)
             wick_ctx_prefix(&ctx, "%s: ", op->name);
     }

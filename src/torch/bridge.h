@@ -36,9 +36,9 @@ wick_status wick_torch_register(wick_ctx *ctx, wick_op *op, bool *changed);
 const wick_op *wick_registration_op(const wick_registration *r);
 const wick_signature *wick_registration_signature(const wick_registration *r);
 const char *wick_registration_schema(const wick_registration *r);
-/* NULL when the operator now has another schema than torch was told: then the call must be refused,
- * with words. */
-const wick_op *wick_registration_current(wick_ctx *ctx, wick_registration *r);
+/* What the operator means now; NULL when it has another schema than torch was told: then the call
+ * must be refused, with words. */
+wick_op_def *wick_registration_current(wick_ctx *ctx, wick_registration *r);
 /* The trampolines' way in. */
 wick_registration *wick_registration_at(int index);
 enum { WICK_MAX_REGISTRATIONS = 2048 };

@@ -34,10 +34,10 @@ const wick_signature *wick_registration_signature(const wick_registration *r)
 }
 const char *wick_registration_schema(const wick_registration *r) { return r->schema; }
 
-const wick_op *wick_registration_current(wick_ctx *ctx, wick_registration *r)
+wick_op_def *wick_registration_current(wick_ctx *ctx, wick_registration *r)
 {
     wick_op_def *now = wick_op_current(r->op);
-    if (now == r->def) return r->op;
+    if (now == r->def) return now;
     wick_text schema = {0};
     wick_signature_print_schema(&schema, now->sig);
     bool same = !schema.failed && !strcmp(wick_text_str(&schema), r->schema);
@@ -47,7 +47,7 @@ const wick_op *wick_registration_current(wick_ctx *ctx, wick_registration *r)
                   "trace the caller again",
                   r->op->ns, r->op->name, r->schema, wick_text_str(&schema));
     wick_text_free(&schema);
-    return same ? r->op : NULL;
+    return same ? now : NULL;
 }
 
 bool wick_boxed_forward(wick_registration *r, torch_ivalue *stack)

@@ -70,7 +70,7 @@ static const wick_host host = {host_empty, host_copy, host_release, host_written
 static wick_status invoke(wick_op *op, const wick_value *args, wick_value *results)
 {
     wick_ctx_clear(&test_ctx);
-    return wick_op_invoke(&test_ctx, op, &host, args, results);
+    return wick_op_invoke(&test_ctx, op, wick_op_current(op), &host, args, results);
 }
 
 static wick_value on(wick_value tensor, int device_type, int device_index)

@@ -33,7 +33,8 @@ def trial(room: Room, number: int, delay: float, builders: int = 1) -> int:
         at_work += not child.ended()
         child.kill()
     for child in children:
-        assert child.wait(10).code in (0, -9)
+        done = child.wait(10)
+        assert done.code in (0, -9), f"trial {number}: {done}"
     began = time.monotonic()
     done = room.start(CALL, path).wait(30)
     assert done.code == 0 and done.out.split() == [str(float(number))], f"trial {number}: {done}"
