@@ -37,11 +37,15 @@ def adapt_source(text: str, name: str, signature: Mapping[str, str | tuple[str, 
     return head + text + "\n" + _adapters(name, signature, text)
 
 
-def adapt_library(path: str, signature: Mapping[str, str | tuple[str, str]]) -> tuple[str, list[str]]:
+def adapt_library(
+    path: str, signature: Mapping[str, str | tuple[str, str]]
+) -> tuple[str, list[str]]:
     """A source that calls a shared library's functions, and the flags that link it."""
     if not os.path.exists(path):
         raise _wick.BuildError(f"{path}:1: there is no such library")
-    declared = "".join(f"extern {_declaration(name, path, value)};\n" for name, value in signature.items())
+    declared = "".join(
+        f"extern {_declaration(name, path, value)};\n" for name, value in signature.items()
+    )
     text = "#include <wick/op.h>\n" + declared + _adapters(path, signature, declared)
     return text, [path, "-Xlinker", "-rpath", "-Xlinker", os.path.dirname(path)]
 

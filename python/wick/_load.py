@@ -98,7 +98,10 @@ def load(
         flags=(
             *_strings("flags", flags),
             *_strings("extra_cflags", extra_cflags),
-            *(f"-I{os.path.abspath(p)}" for p in _paths("extra_include_paths", extra_include_paths)),
+            *(
+                f"-I{os.path.abspath(p)}"
+                for p in _paths("extra_include_paths", extra_include_paths)
+            ),
             *_strings("extra_ldflags", extra_ldflags),
         ),
         cache=None if build_directory is None else os.fspath(build_directory),
@@ -165,15 +168,22 @@ def _load_text(
         text = _foreign.adapt_source(text, name, signature)
     if folder is not None:
         settings = settings.with_flags("-iquote", folder)
-    return _finish(name, _wick.load_source(name, text, _INCLUDE, settings.flags, settings.cache, settings.all_types))
+    return _finish(
+        name,
+        _wick.load_source(name, text, _INCLUDE, settings.flags, settings.cache, settings.all_types),
+    )
 
 
-def _load_file(path: str, signature: Mapping[str, str | tuple[str, str]] | None, settings: _Settings) -> _One:
+def _load_file(
+    path: str, signature: Mapping[str, str | tuple[str, str]] | None, settings: _Settings
+) -> _One:
     if path.endswith(".so") and signature is None:
         functions = _wick.load_module(path)
         return (0, functions, path)
     if signature is None:
-        found = _wick.load_source(path, None, _INCLUDE, settings.flags, settings.cache, settings.all_types)
+        found = _wick.load_source(
+            path, None, _INCLUDE, settings.flags, settings.cache, settings.all_types
+        )
         return _finish(path, found)
     absolute = os.path.abspath(path)
     if path.endswith(".so"):
@@ -211,7 +221,9 @@ def _result(loads: list[_One], name: str | None) -> Loaded:
     if name is not None and name.isidentifier():
         there = sys.modules.get(name)
         if there is not None and not isinstance(there, Loaded):
-            raise ValueError(f"name is {name!r}, but a module of that name is already imported: choose another")
+            raise ValueError(
+                f"name is {name!r}, but a module of that name is already imported: choose another"
+            )
         sys.modules[name] = loaded
     return loaded
 

@@ -76,7 +76,11 @@ def tell(event: str, file: str, detail: str) -> None:
     thread = threading.get_ident()
     if event == "waiting":
         who = f"process {detail}" if detail != "0" else "another process"
-        print(f"wick: waiting for {who}, which is building {os.path.basename(file)}", file=sys.stderr, flush=True)
+        print(
+            f"wick: waiting for {who}, which is building {os.path.basename(file)}",
+            file=sys.stderr,
+            flush=True,
+        )
         return
     with _lock:
         build = _running.pop(thread, None)

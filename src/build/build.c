@@ -20,8 +20,8 @@ typedef struct plan {
     wick_args compiler;
     wick_unit *units; /* those that are built, then those that are only checked */
     int64_t n_built, n_checked;
-    wick_job *jobs; /* one per unit, and one for the link */
-    wick_text *warnings; /* the report's; NULL: nobody asks */
+    wick_job *jobs;            /* one per unit, and one for the link */
+    wick_text *warnings;       /* the report's; NULL: nobody asks */
     wick_build_report *report; /* NULL likewise */
 } plan;
 

@@ -224,7 +224,8 @@ wick_status wick_build_describe(wick_ctx *ctx, const char *name, const char *sig
 
 /* What else a failed compiler's output tells: behind the message, what can be done about it. */
 void wick_remedy_add(wick_ctx *ctx, const wick_process *result);
-/* The same for a failure of our own, before or after the compiler; its message gets FILE:1: in front. */
+/* The same for a failure of our own, before or after the compiler; its message gets FILE:1: in
+ * front. */
 void wick_remedy_own(wick_ctx *ctx, const char *file);
 
 /* ---- build.c ---- */

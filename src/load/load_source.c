@@ -331,7 +331,10 @@ wick_status wick_load_source_again(wick_ctx *ctx, const wick_source *source,
 
     wick_ctx_clear(ctx);
     if (!options) options = &none;
-    if (!source->text) WICK_TRY(wick_path_absolute(ctx, source->path, &path));
+    if (!source->text && wick_path_absolute(ctx, source->path, &path) != WICK_OK) {
+        wick_ctx_prefix(ctx, "%s:1: ", source->path);
+        return WICK_EIO;
+    }
     const char *origin = path ? path : source->path;
     *out = find_unchanged(ctx, source, options, origin);
     *unchanged = *out != NULL;

@@ -394,7 +394,8 @@ static const char operator_text[] = HEAD BODY;
 static void write_compiler(const char *before)
 {
     wick_text text = {0};
-    wick_text_printf(&text, "#!/bin/sh\necho run >> '%s/log'\n%s\nexec cc \"$@\"\n", folder, before);
+    wick_text_printf(&text, "#!/bin/sh\necho run >> '%s/log'\n%s\nexec cc \"$@\"\n", folder,
+                     before);
     write_text("counting-cc", text.data);
     chmod("counting-cc", 0700);
     wick_text_free(&text);
@@ -421,8 +422,7 @@ static char *build_f(bool *hit, size_t *bytes)
     wick_scan scan;
     char *data = NULL;
     cr_assert_eq(wick_scan_source(&ctx, &source, &scan), WICK_OK, "%s", wick_ctx_message(&ctx));
-    wick_status s =
-        wick_build_cached(&ctx, &scan, -1, types, &options, NULL, &built, &warnings);
+    wick_status s = wick_build_cached(&ctx, &scan, -1, types, &options, NULL, &built, &warnings);
     cr_assert_eq(s, WICK_OK, "%s", wick_ctx_message(&ctx));
     cr_expect_eq(warnings.size, 0, "%s", wick_text_str(&warnings));
     cr_assert_eq(wick_file_read(&ctx, built.path, &data, bytes), WICK_OK);

@@ -49,7 +49,8 @@ Test(depends, rules_of_a_compiler)
     write_text("with blank.h", "2");
     write_text("d$llar#.h", "3");
     cr_assert(wick_depends_describe(
-        &lines, "out.so: a.h \\\n with\\ blank.h \\\n\td$$llar\\#.h /private/unit.c\n", "/private/"));
+        &lines, "out.so: a.h \\\n with\\ blank.h \\\n\td$$llar\\#.h /private/unit.c\n",
+        "/private/"));
     cr_expect_eq(count("dep "), 3, "%s", wick_text_str(&lines));
     cr_expect_eq(count("/with blank.h\n"), 1);
     cr_expect_eq(count("/d$llar#.h\n"), 1);
@@ -162,6 +163,7 @@ Test(depends, a_file_touched_since_the_compiler_began)
     cr_expect(wick_depends_settled(wick_text_str(&lines), "unit.c"));
     usleep(50 * 1000);
     edit_unseen("a.h", "2");
-    cr_expect(!wick_depends_settled(wick_text_str(&lines), "unit.c"), "though its time says nothing");
+    cr_expect(!wick_depends_settled(wick_text_str(&lines), "unit.c"),
+              "though its time says nothing");
     cr_expect(!wick_depends_settled(wick_text_str(&lines), "nowhere"));
 }

@@ -60,9 +60,7 @@ class Compiler:
 
     def write(self, before: str = "") -> None:
         fresh = self.path.with_suffix(".new")
-        fresh.write_text(
-            f"#!/bin/sh\necho run >> '{self.log}'\n{before}\nexec {CC} \"$@\"\n"
-        )
+        fresh.write_text(f"#!/bin/sh\necho run >> '{self.log}'\n{before}\nexec {CC} \"$@\"\n")
         fresh.chmod(0o700)
         fresh.rename(self.path)  # a script that is being run stays whole
 

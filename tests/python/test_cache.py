@@ -7,9 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import wick
 from cached import CC, Compiler, Room, looks_whole, one_type, private_mode, same_size_and_time
 from support import ADD, command, spell
+
+import wick
 
 ALL_TYPES = """
 op = wick.load(args[0])
@@ -43,9 +44,10 @@ def test_types_that_are_compiled_later_come_from_the_cache_too(room: Room) -> No
 def test_all_types_at_once(room: Room) -> None:
     path = room.folder / "op.c"
     path.write_text(spell(ADD, "op"))
-    code = "wick.load(args[0], types='all'); os.environ['CC'] = '/nonexistent'\n" + ALL_TYPES.replace(
-        "wick.load(args[0])", "wick.ops.local"
-    ).replace("op.names[0]", "'op'")
+    code = (
+        "wick.load(args[0], types='all'); os.environ['CC'] = '/nonexistent'\n"
+        + ALL_TYPES.replace("wick.load(args[0])", "wick.ops.local").replace("op.names[0]", "'op'")
+    )
     for _ in range(2):
         out = room.run(code, path, "float16", "bfloat16", "float32", "float64").out
         assert out.split() == ["1.0"] * 4
@@ -178,7 +180,10 @@ def test_flags_that_name_folders_from_where_we_are(room: Room) -> None:
         (room.folder / str(value)).mkdir()
         (room.folder / str(value) / "value.h").write_text(f"#define VALUE {value}\n")
     for _ in range(2):
-        assert [room.run(code, path, room.folder / str(v)).out for v in (1, 2)] == ["1.0\n", "2.0\n"]
+        assert [room.run(code, path, room.folder / str(v)).out for v in (1, 2)] == [
+            "1.0\n",
+            "2.0\n",
+        ]
 
 
 def test_an_object_file_that_a_flag_names(room: Room) -> None:
@@ -199,10 +204,10 @@ def test_an_object_file_that_a_flag_names(room: Room) -> None:
 
 def test_an_upgraded_compiler(room: Room) -> None:
     path = one_type(room.folder, factor="VALUE")
-    room.compiler.write("set -- -DVALUE=1 \"$@\"")
+    room.compiler.write('set -- -DVALUE=1 "$@"')
     assert room.call(path) == [1.0]
     before = room.compiler.path.stat()
-    room.compiler.write("set -- -DVALUE=2 \"$@\"")
+    room.compiler.write('set -- -DVALUE=2 "$@"')
     os.utime(room.compiler.path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert room.compiler.path.stat().st_size == before.st_size
     assert room.call(path) == [2.0]
@@ -216,7 +221,7 @@ def test_an_upgraded_compiler_behind_a_launcher(room: Room) -> None:
     launcher.chmod(0o700)
     path = one_type(room.folder, factor="VALUE")
     for value in (1, 2):
-        room.compiler.write(f"set -- -DVALUE={value} \"$@\"")
+        room.compiler.write(f'set -- -DVALUE={value} "$@"')
         assert room.call(path, CC=f"{launcher} {room.compiler}") == [float(value)]
 
 
@@ -226,7 +231,7 @@ def test_two_compilers_of_one_name_on_the_path(room: Room) -> None:
     for value in (1, 2):
         folder = room.folder / f"bin{value}"
         folder.mkdir()
-        Compiler(folder, f"set -- -DVALUE={value} \"$@\"", "my-cc")
+        Compiler(folder, f'set -- -DVALUE={value} "$@"', "my-cc")
         folders.append(folder)
     for _ in range(2):
         for value, folder in enumerate(folders, 1):
@@ -262,7 +267,12 @@ def test_layouts_of_other_versions_are_left_alone(room: Room) -> None:
     room.cache.chmod(0o700)
     assert room.call(one_type(room.folder), WICK_CACHE_SIZE="1K") == [1.0]
     clear = [command(), "cache", "clear"]
-    subprocess.run(clear, check=True, env={**os.environ, "WICK_CACHE_DIR": str(room.cache)}, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        clear,
+        check=True,
+        env={**os.environ, "WICK_CACHE_DIR": str(room.cache)},
+        stdout=subprocess.DEVNULL,
+    )
     assert room.entries() == []
     for layout in ("v0", "v2"):
         assert (room.cache / layout / "theirs.so").stat().st_size == 100_000
@@ -336,7 +346,11 @@ def test_a_folder_of_another_user_is_refused(room: Room, which: str) -> None:
     (room.cache / "v1").mkdir(parents=True, mode=0o700)
     os.chown(room.cache / which, 12345, 12345)
     done = room.start("wick.load(args[0])", one_type(room.folder)).wait()
-    assert done.code == 1 and "belongs to another user (12345)" in done.err and "WICK_CACHE_DIR" in done.err
+    assert (
+        done.code == 1
+        and "belongs to another user (12345)" in done.err
+        and "WICK_CACHE_DIR" in done.err
+    )
 
 
 def test_entries_that_others_can_write_are_not_made_and_not_believed(room: Room) -> None:
@@ -383,7 +397,11 @@ print(op.op(torch.zeros(1).half()).item())
 def test_a_cache_that_cannot_be_is_done_without(room: Room) -> None:
     path = one_type(room.folder)
     (room.folder / "file").write_text("not a folder")
-    done = room.run("print(wick.load(args[0]).op(torch.zeros(1)).item())", path, WICK_CACHE_DIR=str(room.folder / "file" / "cache"))
+    done = room.run(
+        "print(wick.load(args[0]).op(torch.zeros(1)).item())",
+        path,
+        WICK_CACHE_DIR=str(room.folder / "file" / "cache"),
+    )
     assert done.out == "1.0\n"
     assert "cannot be used" in done.err and str(room.folder / "file" / "cache") in done.err
     done = room.start("wick.load(args[0])", path, WICK_CACHE_DIR=str(room.folder / "file")).wait()

@@ -40,7 +40,7 @@ def run_well(*command: object, **environment: str) -> str:
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.c")), ids=lambda path: path.name)
 def test_operator_files_are_short_and_build_without_warnings(path: Path, tmp_path: Path) -> None:
     assert len(path.read_text().splitlines()) < 30
-    done = run(find_wick(), "build", path, "-o", tmp_path / "module.so")
+    done = run(find_wick(), "build", "-q", path, "-o", tmp_path / "module.so")
     assert (done.returncode, done.stderr) == (0, "")
     assert wick.load(tmp_path / "module.so").names == [path.stem]
 

@@ -92,7 +92,10 @@ def test_functions_of_a_shared_library(legacy: tuple[str, Path]) -> None:
     }
     library = library_of(path)
     path.unlink()
-    check(name, wick.load(library, signature={n: (s, prototypes[n]) for n, s in signatures(name).items()}))
+    check(
+        name,
+        wick.load(library, signature={n: (s, prototypes[n]) for n, s in signatures(name).items()}),
+    )
 
 
 def test_a_library_whose_function_takes_what_the_signature_implies(tmp_path: Path) -> None:
@@ -112,7 +115,9 @@ def test_a_number_that_the_function_gives_back(tmp_path: Path) -> None:
     path = tmp_path / f"{name}.c"
     path.write_text(LEGACY.replace("NAME", name))
     loaded = wick.load(path, signature={f"{name}_mean": "x: f64[N] -> m: float"})
-    assert getattr(loaded, f"{name}_mean")(torch.tensor([1.0, 2.0, 6.0], dtype=torch.float64)) == 3.0
+    assert (
+        getattr(loaded, f"{name}_mean")(torch.tensor([1.0, 2.0, 6.0], dtype=torch.float64)) == 3.0
+    )
 
 
 def test_numbers_too_large_for_the_function_are_refused(legacy: tuple[str, Path]) -> None:
@@ -121,7 +126,9 @@ def test_numbers_too_large_for_the_function_are_refused(legacy: tuple[str, Path]
     f = getattr(loaded, f"{name}_next")
     assert f(-(2**31)) == -(2**31) + 1
     for value in (2**31, -(2**31) - 1, 2**40):
-        with pytest.raises(RuntimeError, match=f"x is {value}, which the C function's int cannot hold"):
+        with pytest.raises(
+            RuntimeError, match=f"x is {value}, which the C function's int cannot hold"
+        ):
             f(value)
 
 

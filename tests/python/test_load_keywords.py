@@ -47,10 +47,14 @@ def test_the_way_of_cpp_extension(tmp_path: Path, name: str) -> None:
     (a, first), (b, second) = add(tmp_path, 1), add(tmp_path, 2)
     loaded = wick.load(name, [str(first), str(second)])
     assert sys.modules[name] is loaded and loaded.names == [a, b]
-    assert getattr(loaded, a)(X).tolist() == [1.0] * 2 and getattr(loaded, b)(X).tolist() == [2.0] * 2
+    assert (
+        getattr(loaded, a)(X).tolist() == [1.0] * 2 and getattr(loaded, b)(X).tolist() == [2.0] * 2
+    )
     again = wick.load(name=name, sources=[first, second])
     assert sys.modules[name] is again and again.names == [a, b]
-    assert getattr(wick.load(name, str(first)), a)(X).tolist() == [1.0] * 2, "one file, not in a list"
+    assert getattr(wick.load(name, str(first)), a)(X).tolist() == [1.0] * 2, (
+        "one file, not in a list"
+    )
 
 
 def test_a_name_follows_the_last_load(tmp_path: Path, name: str) -> None:
@@ -107,7 +111,12 @@ def test_extra_cflags_and_include_paths(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.chdir(tmp_path)
         loaded = wick.load(path, extra_cflags=["-DSEVEN=7"], extra_include_paths=[folder])
         assert getattr(loaded, operator)(X).tolist() == [14.0] * 2
-    loaded = wick.load(path, flags=["-DSEVEN=1"], extra_cflags=["-USEVEN", "-DSEVEN=8"], extra_include_paths=[include])
+    loaded = wick.load(
+        path,
+        flags=["-DSEVEN=1"],
+        extra_cflags=["-USEVEN", "-DSEVEN=8"],
+        extra_include_paths=[include],
+    )
     assert getattr(loaded, operator)(X).tolist() == [16.0] * 2, "extra_cflags come after flags"
 
 
@@ -163,7 +172,9 @@ def test_one_of_several_files_does_not_build(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ["cpp", "cc", "cxx", "C"])
-def test_a_cpp_source_is_pointed_to_the_porting_page(tmp_path: Path, ending: str, name: str) -> None:
+def test_a_cpp_source_is_pointed_to_the_porting_page(
+    tmp_path: Path, ending: str, name: str
+) -> None:
     path = tmp_path / f"extension.{ending}"
     path.write_text("#include <torch/extension.h>\nat::Tensor f(at::Tensor x) { return x + 1; }\n")
     with pytest.raises(wick.BuildError, match="C\\+\\+") as e:
@@ -203,7 +214,9 @@ def test_a_cell_that_begins_with_an_empty_line() -> None:
         wick.load(source=text)
 
 
-def test_a_cell_that_knows_a_header_from_where_we_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cell_that_knows_a_header_from_where_we_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "value.h").write_text("#define VALUE 4\n")
     operator, path = add(tmp_path, "VALUE")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -14,7 +13,7 @@ from pathlib import Path
 import killing
 import pytest
 import torch
-from cached import CALL, CC, Room, looks_whole, one_type
+from cached import CALL, Room, looks_whole, one_type
 from support import ADD, fresh, spell
 
 import wick
@@ -171,7 +170,9 @@ def test_a_cache_that_can_only_be_read(room: Room) -> None:
         done = room.run(CALL, known)
         assert (done.out, done.err) == ("1.0\n", "") and room.compiler.runs == runs
         done = room.run(CALL, new)
-        assert done.out == "2.0\n" and "not kept" in done.err and "Read-only file system" in done.err
+        assert (
+            done.out == "2.0\n" and "not kept" in done.err and "Read-only file system" in done.err
+        )
     assert room.call(new) == [2.0]
 
 
@@ -192,7 +193,13 @@ def test_a_cache_that_is_swept_all_the_time(room: Room) -> None:
     path = one_type(room.folder)
     code = "wick.load(source=open(args[0]).read(), name='x').op(torch.zeros(1))"
     room.run(code, path)
-    children = [room.start(f"for i in range(12):\n  if os.fork() == 0:\n    {code}\n    os._exit(0)\nfor i in range(12): assert os.wait()[1] == 0", path) for _ in range(2)]
+    children = [
+        room.start(
+            f"for i in range(12):\n  if os.fork() == 0:\n    {code}\n    os._exit(0)\nfor i in range(12): assert os.wait()[1] == 0",
+            path,
+        )
+        for _ in range(2)
+    ]
     while not all(child.ended() for child in children):
         for entry in room.entries(".so"):
             entry.unlink(missing_ok=True)
@@ -334,7 +341,16 @@ def test_names_that_cannot_be(room: Room) -> None:
 def test_hostile_flags(room: Room) -> None:
     path = one_type(room.folder, factor="(sizeof(TEXT) - 1)")
     code = "print(wick.load(args[0], flags=[args[1]]).op(torch.zeros(1)).item())"
-    for text in ["a b", "$(touch PWNED)", "`touch PWNED`", "; touch PWNED", "'", "&& touch PWNED", "*", "火"]:
+    for text in [
+        "a b",
+        "$(touch PWNED)",
+        "`touch PWNED`",
+        "; touch PWNED",
+        "'",
+        "&& touch PWNED",
+        "*",
+        "火",
+    ]:
         out = room.run(code, path, f'-DTEXT="{text}"').out
         assert float(out) == len(text.encode()), text
     assert not list(room.folder.rglob("PWNED")) and not Path("PWNED").exists()
@@ -365,7 +381,15 @@ def test_no_compiler(room: Room) -> None:
     assert "/nonexistent/cc" in said and "$CC" in said
 
 
-@pytest.mark.parametrize("how", ["kill -9 $$", "echo 'cc: fatal error: Killed signal terminated program cc1'; exit 1", "echo 'cc1: out of memory allocating 65536 bytes'; exit 1", "echo 'virtual memory exhausted: Cannot allocate memory'; exit 1"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "kill -9 $$",
+        "echo 'cc: fatal error: Killed signal terminated program cc1'; exit 1",
+        "echo 'cc1: out of memory allocating 65536 bytes'; exit 1",
+        "echo 'virtual memory exhausted: Cannot allocate memory'; exit 1",
+    ],
+)
 def test_a_compiler_without_memory(room: Room, how: str) -> None:
     room.compiler.write(how)
     said = failure(room, one_type(room.folder))
@@ -375,7 +399,9 @@ def test_a_compiler_without_memory(room: Room, how: str) -> None:
 
 
 def test_a_compiler_on_a_full_disk(room: Room) -> None:
-    room.compiler.write("echo 'fatal error: error writing to /tmp/x.s: No space left on device'; exit 1")
+    room.compiler.write(
+        "echo 'fatal error: error writing to /tmp/x.s: No space left on device'; exit 1"
+    )
     said = failure(room, one_type(room.folder))
     assert "the disk is full" in said and "TMPDIR" in said
 
@@ -449,7 +475,7 @@ print(good(x).item(), other(x).item())
 
 def test_files_without_operator_and_with_two_of_one_name(room: Room) -> None:
     empty = room.folder / "empty.c"
-    for text in ("", "int x;\n", "#include <wick/op.h>\n/* WICK_OP(f, \"x: f32[] -> ()\"); */\n"):
+    for text in ("", "int x;\n", '#include <wick/op.h>\n/* WICK_OP(f, "x: f32[] -> ()"); */\n'):
         empty.write_text(text)
         said = failure(room, empty)
         assert "WICK_OP" in said
@@ -461,7 +487,11 @@ def test_files_without_operator_and_with_two_of_one_name(room: Room) -> None:
     other = room.folder / "other.c"
     other.write_text(text)
     done = room.start("wick.load(args[0]); wick.load(args[1])", room.folder / "op.c", other).wait()
-    assert done.code == 1 and f"BuildError: {other}:2:" in done.err and str(room.folder / "op.c") in done.err
+    assert (
+        done.code == 1
+        and f"BuildError: {other}:2:" in done.err
+        and str(room.folder / "op.c") in done.err
+    )
 
 
 # ---- compiled graphs ----
@@ -489,7 +519,9 @@ def test_compiled_graphs_run_the_new_code(tmp_path: Path, backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_compiled_graphs_of_another_signature_recompile_or_raise(tmp_path: Path, backend: str) -> None:
+def test_compiled_graphs_of_another_signature_recompile_or_raise(
+    tmp_path: Path, backend: str
+) -> None:
     torch._dynamo.reset()
     name = fresh()
     path = tmp_path / f"{name}.c"
@@ -499,7 +531,9 @@ def test_compiled_graphs_of_another_signature_recompile_or_raise(tmp_path: Path,
     x = torch.zeros(3)
     assert compiled(x).tolist() == [2.0] * 3
     changed = ADD.replace("by: float = 1.0", "by: float = 1.0, times: float = 3.0")
-    changed = changed.replace("double by,", "double by, double times,").replace("(A)by", "(A)(by * times)")
+    changed = changed.replace("double by,", "double by, double times,").replace(
+        "(A)by", "(A)(by * times)"
+    )
     path.write_text(spell(changed, name))
     wick.load(path)
     try:
@@ -520,7 +554,9 @@ def test_slow_builds_say_so_in_plain_lines(room: Room) -> None:
     done = room.run(CALL, one_type(room.folder))
     lines = done.err.splitlines()
     assert lines[0] == "wick: building op.c ..."
-    assert lines[1].startswith("wick: built op.c in ") and lines[1].endswith(" s") and len(lines) == 2
+    assert (
+        lines[1].startswith("wick: built op.c in ") and lines[1].endswith(" s") and len(lines) == 2
+    )
     assert room.run(CALL, room.folder / "op.c").err == ""
 
 

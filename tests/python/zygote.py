@@ -80,6 +80,8 @@ class Zygote:
         """Runs code, which has torch, wick, os, sys, time and args. None removes a variable."""
         self.count += 1
         out, err = (self.folder / f"{self.count}.{kind}" for kind in ("out", "err"))
+        out.touch()
+        err.touch()
         request = {
             "code": code,
             "args": [os.fspath(a) if isinstance(a, os.PathLike) else a for a in args],
@@ -126,7 +128,14 @@ def _become(request: dict[str, Any]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-    names = {"torch": torch, "wick": wick, "os": os, "sys": sys, "time": time, "args": request["args"]}
+    names = {
+        "torch": torch,
+        "wick": wick,
+        "os": os,
+        "sys": sys,
+        "time": time,
+        "args": request["args"],
+    }
     exec(compile(request["code"], "<child>", "exec"), names)
 
 
@@ -171,7 +180,9 @@ def main() -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         request = json.loads(line)
-        answer = _wait(request["wait"], request["seconds"]) if "wait" in request else _start(request)
+        answer = (
+            _wait(request["wait"], request["seconds"]) if "wait" in request else _start(request)
+        )
         print(json.dumps(answer), flush=True)
 
 
