@@ -33,6 +33,15 @@
 #define WICK_UNUSED
 #endif
 
+/* In front of a helper that an operator calls; and of one that must see which of its arguments are
+ * constants, such as the length of a block. */
+#define WICK_FN static inline WICK_UNUSED
+#if defined(__GNUC__)
+#define WICK_INLINE WICK_FN __attribute__((always_inline))
+#else
+#define WICK_INLINE WICK_FN
+#endif
+
 /* How a call ended. What went wrong in words is in the context (wick_ctx_message). */
 typedef enum wick_status {
     WICK_OK = 0,

@@ -1,11 +1,13 @@
 /* addone -- y = x + 1
  *
  * Bandwidth bound: x is read once and y written once, past the caches where y would not stay in
- * them. The sum is taken in A and rounded once to T. NaN and infinities pass through.
+ * them. The sum is taken in A and rounded once to T. NaN and infinities pass through. The gradient
+ * is a copy.
  */
 #include <wick/op.h>
 
 WICK_OP(addone, "x: T[*N] -> y: T[*N] where T: f16 bf16 f32 f64");
+WICK_OP(addone_backward, "dy: T[*N] -> dx: T[*N]");
 
 enum { BLOCK = WICK_BLOCK, GRAIN = 32768 / BLOCK };
 
@@ -44,4 +46,20 @@ WICK_IMPL wick_status addone_cpu(wick_ctx *ctx, const T *x, T *y, int64_t N)
 {
     job j = {x, y, N, wick_worth_streaming(N * (int64_t)sizeof(T))};
     return wick_parallel(ctx, wick_ceil_div(N, BLOCK), GRAIN, addone_blocks, &j);
+}
+
+static wick_status copy_blocks(void *arg, int64_t begin, int64_t end)
+{
+    const job j = *(const job *)arg;
+    const int64_t first = begin * BLOCK, last = wick_min(end * BLOCK, j.N);
+
+    wick_write_bytes(j.y + first, j.x + first, (last - first) * (int64_t)sizeof(T), j.streaming);
+    wick_write_done(j.streaming);
+    return WICK_OK;
+}
+
+WICK_IMPL wick_status addone_backward_cpu(wick_ctx *ctx, const T *dy, T *dx, int64_t N)
+{
+    job j = {dy, dx, N, wick_worth_streaming(N * (int64_t)sizeof(T))};
+    return wick_parallel(ctx, wick_ceil_div(N, BLOCK), GRAIN, copy_blocks, &j);
 }

@@ -2,11 +2,13 @@
  *
  * Bandwidth bound: x is read once and y written once, past the caches where y would not stay in
  * them. Exact in every type. `v < 0 ? 0 : v` and not fmax, so that NaN stays NaN and -0.0 stays
- * -0.0, as in torch.relu.
+ * -0.0, as in torch.relu. The gradient is dy where x is not <= 0: nothing at 0, dy at NaN, as
+ * torch's.
  */
 #include <wick/op.h>
 
 WICK_OP(relu, "x: T[*N] -> y: T[*N] where T: f16 bf16 f32 f64");
+WICK_OP(relu_backward, "dy: T[*N], x: T[*N] -> dx: T[*N]");
 
 enum { BLOCK = WICK_BLOCK, GRAIN = 32768 / BLOCK };
 
@@ -45,4 +47,43 @@ WICK_IMPL wick_status relu_cpu(wick_ctx *ctx, const T *x, T *y, int64_t N)
 {
     job j = {x, y, N, wick_worth_streaming(N * (int64_t)sizeof(T))};
     return wick_parallel(ctx, wick_ceil_div(N, BLOCK), GRAIN, relu_blocks, &j);
+}
+
+/* ---- the gradient ---- */
+
+typedef struct backward_job {
+    const T *dy, *x;
+    T *dx;
+    int64_t N;
+    bool streaming;
+} backward_job;
+
+WICK_INLINE void relu_backward_block(const T *dy, const T *x, T *dx, int64_t n, bool streaming)
+{
+    A room_dy[BLOCK], room_x[BLOCK], room_dx[BLOCK];
+    const A *dy_A = wick_read_block(room_dy, dy, n);
+    const A *x_A = wick_read_block(room_x, x, n);
+    A *dx_A = wick_room_for(room_dx, dx, streaming);
+    for (int64_t k = 0; k < n; k++)
+        dx_A[k] = x_A[k] <= 0 ? 0 : dy_A[k];
+    wick_write_block(dx, dx_A, n, streaming);
+}
+
+static wick_status relu_backward_blocks(void *arg, int64_t begin, int64_t end)
+{
+    const backward_job j = *(const backward_job *)arg;
+    const int64_t last = wick_min(end * BLOCK, j.N);
+    int64_t i = begin * BLOCK;
+
+    for (; i + BLOCK <= last; i += BLOCK)
+        relu_backward_block(j.dy + i, j.x + i, j.dx + i, BLOCK, j.streaming);
+    if (i < last) relu_backward_block(j.dy + i, j.x + i, j.dx + i, last - i, j.streaming);
+    wick_write_done(j.streaming);
+    return WICK_OK;
+}
+
+WICK_IMPL wick_status relu_backward_cpu(wick_ctx *ctx, const T *dy, const T *x, T *dx, int64_t N)
+{
+    backward_job j = {dy, x, dx, N, wick_worth_streaming(N * (int64_t)sizeof(T))};
+    return wick_parallel(ctx, wick_ceil_div(N, BLOCK), GRAIN, relu_backward_blocks, &j);
 }

@@ -10,11 +10,13 @@
  * A block is summed in A, in LANES lanes side by side that are then folded by halves: at most 38
  * additions follow one another, whatever N is. Blocks and chunks are added in f64, in order. One
  * rounding to T at the end. Nothing summed is 0; an infinity or NaN in x gives what it gives in
- * torch.
+ * torch. The gradient is dy at every element, written past the caches where it would not stay in
+ * them.
  */
 #include <wick/op.h>
 
 WICK_OP(reduce_sum, "x: T[*N] -> y: T[] where T: f16 bf16 f32 f64");
+WICK_OP(reduce_sum_backward, "dy: T[], x: shape[*N] -> dx: T[*N]");
 
 enum { LANES = 256 / sizeof(A), FEW_LANES = 16, BLOCK = 32 * LANES, CHUNKS = 512, GRAIN = 32768 };
 
@@ -111,4 +113,36 @@ WICK_IMPL wick_status reduce_sum_cpu(wick_ctx *ctx, const T *x, T *y, int64_t N)
         sum += partial[c];
     *y = wick_T((A)sum);
     return WICK_OK;
+}
+
+/* ---- the gradient ---- */
+
+typedef struct backward_job {
+    const T *filled; /* a block of dy */
+    T *dx;
+    int64_t N;
+    bool streaming;
+} backward_job;
+
+static wick_status fill_blocks(void *arg, int64_t begin, int64_t end)
+{
+    const backward_job j = *(const backward_job *)arg;
+    const int64_t last = wick_min(end * BLOCK, j.N);
+
+    for (int64_t i = begin * BLOCK; i < last; i += BLOCK)
+        wick_write_bytes(j.dx + i, j.filled, wick_min(BLOCK, last - i) * (int64_t)sizeof(T),
+                         j.streaming);
+    wick_write_done(j.streaming);
+    return WICK_OK;
+}
+
+WICK_IMPL wick_status reduce_sum_backward_cpu(wick_ctx *ctx, const T *dy, T *dx, int64_t N)
+{
+    const T value = *dy;
+    T filled[BLOCK];
+    backward_job j = {filled, dx, N, wick_worth_streaming(N * (int64_t)sizeof(T))};
+
+    for (int64_t k = 0; k < wick_min(N, BLOCK); k++)
+        filled[k] = value;
+    return wick_parallel(ctx, wick_ceil_div(N, BLOCK), GRAIN / BLOCK, fill_blocks, &j);
 }

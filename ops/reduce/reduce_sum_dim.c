@@ -13,15 +13,16 @@
  * LANES lanes side by side that are then folded by halves; for Q > 1, GROUP rows are added in A,
  * four at a time. Blocks, groups and parts are added in f64, in order, so that the error hardly
  * grows with N; one rounding to T at the end. An empty sum is 0; an infinity or NaN in x gives what
- * it gives in torch.
+ * it gives in torch. The gradient is dy[p] in every row of x[p].
  */
 #include <wick/op.h>
 
 WICK_OP(reduce_sum_dim, "x: T[P, N, Q] -> y: T[P, Q] where T: f16 bf16 f32 f64");
+WICK_OP(reduce_sum_dim_backward, "dy: T[P, Q], x: shape[P, N, Q] -> dx: T[P, N, Q]");
 
 enum { LANES = 256 / sizeof(A), FEW_LANES = 16, BLOCK = 32 * LANES };
 enum { PIECE = 32, STRIP = 64, WIDTH = 16 * STRIP, GROUP = 128 };
-enum { PARTIALS = 4096, FEW = PARTIALS / 8, GRAIN = 32768 };
+enum { PARTIALS = 4096, FEW = PARTIALS / 8, REPEAT = 1024, GRAIN = 32768 };
 
 typedef struct job {
     const T *x;
@@ -245,4 +246,71 @@ WICK_IMPL wick_status reduce_sum_dim_cpu(wick_ctx *ctx, const T *x, T *y, int64_
                            Q == 1 && !j.partial ? sum_rows : sum_items, &j);
     if (status == WICK_OK && j.partial) add_parts(&j, P);
     return status;
+}
+
+/* ---- the gradient ---- */
+
+/* Rows are written `several` at a time, of which dx[p] has `pieces`: where they are short, dy[p] is
+ * repeated, and what goes past the caches is put together beside them first. */
+typedef struct backward_job {
+    const T *dy;
+    T *dx;
+    int64_t N, Q, several, pieces;
+    bool streaming;
+} backward_job;
+
+/* All of to[0, n) is the row again and again. */
+WICK_FN void repeat_row(T *to, const T *row, int64_t Q, int64_t n)
+{
+    const T first = *row;
+
+    if (Q == 1) {
+        for (int64_t k = 0; k < n; k++)
+            to[k] = first;
+        return;
+    }
+    memcpy(to, row, (size_t)Q * sizeof(T));
+    for (int64_t have = Q, more; have < n; have += more) {
+        more = wick_min(have, n - have);
+        memcpy(to + have, to, (size_t)more * sizeof(T));
+    }
+}
+
+static wick_status write_pieces(void *arg, int64_t begin, int64_t end)
+{
+    const backward_job j = *(const backward_job *)arg;
+    T repeated[REPEAT];
+
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t p = i / j.pieces, n = i % j.pieces * j.several;
+        const int64_t count = wick_min(j.several, j.N - n) * j.Q;
+        const T *from = j.dy + p * j.Q;
+        T *to = j.dx + (p * j.N + n) * j.Q;
+        if (j.several > 1 && !j.streaming) {
+            repeat_row(to, from, j.Q, count);
+            continue;
+        }
+        if (j.several > 1) {
+            if (n == 0 || i == begin) repeat_row(repeated, from, j.Q, j.several * j.Q);
+            from = repeated;
+        }
+        wick_write_bytes(to, from, count * (int64_t)sizeof(T), j.streaming);
+    }
+    wick_write_done(j.streaming);
+    return WICK_OK;
+}
+
+WICK_IMPL wick_status reduce_sum_dim_backward_cpu(wick_ctx *ctx, const T *dy, T *dx, int64_t P,
+                                                  int64_t Q, int64_t N)
+{
+    if (P == 0 || N == 0 || Q == 0) return WICK_OK;
+    const int64_t several = wick_max(1, wick_min(REPEAT / Q, N));
+    backward_job j = {dy,
+                      dx,
+                      N,
+                      Q,
+                      several,
+                      wick_ceil_div(N, several),
+                      wick_worth_streaming(P * N * Q * (int64_t)sizeof(T))};
+    return wick_parallel(ctx, P * j.pieces, wick_max(1, GRAIN / (several * Q)), write_pieces, &j);
 }

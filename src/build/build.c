@@ -164,12 +164,12 @@ static wick_status run_jobs(plan *p)
 static void add_folders(plan *p, const wick_args *command, bool quote, wick_args *out)
 {
     char here[4096];
-    for (int64_t i = 1; i < command->count; i++) {
-        const char *item = command->items[i], *folder = NULL;
+    for (const char **at = command->items; at && *at; at++) {
+        const char *item = *at, *folder = NULL;
         wick_text path = {0};
         bool own = strcmp(item, "-iquote") == 0;
         if (own == quote && (own || strcmp(item, "-I") == 0 || strcmp(item, "-isystem") == 0)) {
-            folder = command->items[i + 1];
+            folder = at[1];
         } else if (!quote && strncmp(item, "-I", 2) == 0 && item[2]) {
             folder = item + 2;
         }

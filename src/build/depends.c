@@ -25,10 +25,9 @@ static const char *next_name(const char *at, wick_text *out)
     if (!*at) return NULL;
     for (; *at && *at != ' ' && *at != '\n' && *at != '\t'; at++) {
         if (at[0] == '\\' && at[1] == '\n') break;
-        if (at[0] == '\\' && (at[1] == ' ' || at[1] == '#' || at[1] == '\\'))
-            at++;
-        else if (at[0] == '$' && at[1] == '$')
-            at++;
+        bool escaped = (at[0] == '\\' && (at[1] == ' ' || at[1] == '#' || at[1] == '\\')) ||
+                       (at[0] == '$' && at[1] == '$');
+        at += escaped;
         wick_text_addn(out, at, 1);
     }
     return at;

@@ -1,4 +1,5 @@
-/* core.h -- the ground everything stands on: context, memory, text, element types, shapes, files, processes
+/* core.h -- the ground everything stands on: context, memory, text, element types, shapes, files,
+ * processes
  *
  * Depends on libc (and xxHash for hashing). One section per .c file of this folder.
  */
@@ -18,15 +19,20 @@
 
 /* ---- ctx.c: errors as values ---- */
 
-/* A context in the caller's storage; `services` NULL takes the plain host's. deinit frees the message. */
+/* A context in the caller's storage; `services` NULL takes the plain host's. deinit frees the
+ * message. */
 void wick_ctx_init(wick_ctx *ctx, const wick_services *services);
 void wick_ctx_deinit(wick_ctx *ctx);
 /* Forgets the last failure, so that the context can be used again. */
 void wick_ctx_clear(wick_ctx *ctx);
-/* Records the first failure's words and returns `status` (never WICK_OK). The public inline of the same name is in
- * op.h, which the library does not include. Thread safe: the first caller wins. */
+/* Records the first failure's words and returns `status` (never WICK_OK). The public inline of the
+ * same name is in op.h, which the library does not include. Thread safe: the first caller wins. */
 WICK_PRINTF(3, 4) wick_status wick_fail(wick_ctx *ctx, wick_status status, const char *format, ...);
-/* Puts words in front of the recorded message, as in "relu: " + "x is i32, ...". Keeps it if out of memory. */
+#ifdef __clang_analyzer__ /* it cannot see that a failure is never WICK_OK */
+#define wick_fail(ctx, status, ...) ((void)(wick_fail)(ctx, status, __VA_ARGS__), (status))
+#endif
+/* Puts words in front of the recorded message, as in "relu: " + "x is i32, ...". Keeps it if out of
+ * memory. */
 WICK_PRINTF(2, 3) void wick_ctx_prefix(wick_ctx *ctx, const char *format, ...);
 /* Puts words behind it. */
 WICK_PRINTF(2, 3) void wick_ctx_suffix(wick_ctx *ctx, const char *format, ...);
@@ -42,13 +48,15 @@ void wick_set_threads(int n);
 
 /* ---- memory.c: one door to the heap, so that tests can close it ---- */
 
-/* Like malloc, calloc, realloc, free; NULL when out of memory or when a failure is injected. Size 0 gives a pointer. */
+/* Like malloc, calloc, realloc, free; NULL when out of memory or when a failure is injected. Size 0
+ * gives a pointer. */
 void *wick_malloc(size_t bytes);
 void *wick_calloc(size_t count, size_t bytes);
 void *wick_realloc(void *old, size_t bytes);
 void wick_free(void *p);
 char *wick_strdup(const char *s);
-/* The n-th allocation from now on fails (1: the next one), and every later one works; 0 stops injecting. Per thread. */
+/* The n-th allocation from now on fails (1: the next one), and every later one works; 0 stops
+ * injecting. Per thread. */
 void wick_memory_fail_after(long n);
 /* Blocks given out and not freed, over all threads. */
 long wick_memory_live(void);
@@ -102,24 +110,33 @@ size_t wick_dtype_size(int dtype);
 /* What it is summed in: f32 for the floats, f64 for f64, i64 for integers and bool. */
 wick_dtype wick_dtype_accumulate(int dtype);
 bool wick_dtype_is_float(int dtype);
-/* The type of that spelling, or WICK_NONE. `*reserved` says that it is one that Wick keeps for later (fp8, complex ...). */
+/* The type of that spelling, or WICK_NONE. `*reserved` says that it is one that Wick keeps for
+ * later (fp8, complex ...). */
 wick_dtype wick_dtype_parse(const char *s, size_t n, bool *reserved);
 
 /* ---- shape.c: sizes and strides, in elements ---- */
 
 int64_t wick_shape_numel(int dim, const int64_t *size); /* -1 when it does not fit 63 bits */
 void wick_shape_contiguous_strides(int dim, const int64_t *size, int64_t *stride);
-/* Row-major without gaps; sizes of 1 may have any stride; empty tensors are contiguous; stride NULL is contiguous. */
+/* Row-major without gaps; sizes of 1 may have any stride; empty tensors are contiguous; stride NULL
+ * is contiguous. */
 bool wick_shape_is_contiguous(int dim, const int64_t *size, const int64_t *stride);
-/* Two different indices may name one element. Exact for what slicing, transposing and expanding make. */
+/* Two different indices may name one element. Exact for what slicing, transposing and expanding
+ * make. */
 bool wick_shape_overlaps_itself(int dim, const int64_t *size, const int64_t *stride);
-typedef enum wick_overlap { WICK_OVERLAP_NONE, WICK_OVERLAP_EXACT, WICK_OVERLAP_PARTIAL } wick_overlap;
-/* How two tensors share memory. EXACT: same address, type size, sizes and strides. Slices that interleave without
- * sharing an element (x[::2] and x[1::2], left and right columns) are NONE; what cannot be decided is PARTIAL. */
-wick_overlap wick_shape_overlap(const wick_view *a, size_t a_bytes, const wick_view *b, size_t b_bytes);
+typedef enum wick_overlap {
+    WICK_OVERLAP_NONE,
+    WICK_OVERLAP_EXACT,
+    WICK_OVERLAP_PARTIAL
+} wick_overlap;
+/* How two tensors share memory. EXACT: same address, type size, sizes and strides. Slices that
+ * interleave without sharing an element (x[::2] and x[1::2], left and right columns) are NONE; what
+ * cannot be decided is PARTIAL. */
+wick_overlap wick_shape_overlap(const wick_view *a, size_t a_bytes, const wick_view *b,
+                                size_t b_bytes);
 /* dst[i] = src[i] for tensors of equal sizes and any strides; element_bytes 1, 2, 4 or 8. */
-void wick_shape_copy(int dim, const int64_t *size, void *dst, const int64_t *dst_stride, const void *src,
-                     const int64_t *src_stride, size_t element_bytes);
+void wick_shape_copy(int dim, const int64_t *size, void *dst, const int64_t *dst_stride,
+                     const void *src, const int64_t *src_stride, size_t element_bytes);
 /* "[2, 3]" */
 void wick_shape_print(wick_text *out, int dim, const int64_t *size);
 
@@ -127,12 +144,15 @@ void wick_shape_print(wick_text *out, int dim, const int64_t *size);
 
 /* The whole file, NUL-terminated (the NUL is not counted). Owned by the caller: wick_free. */
 wick_status wick_file_read(wick_ctx *ctx, const char *path, char **out, size_t *out_bytes);
-/* Written privately beside it and renamed, so that a reader sees the old bytes or the new, never half. */
+/* Written privately beside it and renamed, so that a reader sees the old bytes or the new, never
+ * half. */
 wick_status wick_file_write(wick_ctx *ctx, const char *path, const void *data, size_t bytes);
 bool wick_file_exists(const char *path);
-/* A new private folder under $TMPDIR or /tmp, named after `stem`. Owned: wick_free, after wick_dir_remove. */
+/* A new private folder under $TMPDIR or /tmp, named after `stem`. Owned: wick_free, after
+ * wick_dir_remove. */
 wick_status wick_dir_temporary(wick_ctx *ctx, const char *stem, char **out);
-/* Removes the folder and the files in it, one level of folders deep; silent about what is not there. */
+/* Removes the folder and the files in it, one level of folders deep; silent about what is not
+ * there. */
 void wick_dir_remove(const char *path);
 /* Absolute, without symbolic links; owned. */
 wick_status wick_path_absolute(wick_ctx *ctx, const char *path, char **out);
@@ -140,12 +160,13 @@ wick_status wick_path_absolute(wick_ctx *ctx, const char *path, char **out);
 /* ---- process.c: argv, never a shell ---- */
 
 typedef struct wick_process {
-    int exit_code;   /* 128 + n when signal n ended it */
+    int exit_code;    /* 128 + n when signal n ended it */
     wick_text output; /* stdout and stderr together */
 } wick_process;
 
-/* Runs argv[0] (found on PATH) to its end with stdin closed and the C locale. A program that fails is not an error here
- * (look at exit_code); one that cannot be started is: WICK_EIO. Several may run at once: start, then finish each. */
+/* Runs argv[0] (found on PATH) to its end with stdin closed and the C locale. A program that fails
+ * is not an error here (look at exit_code); one that cannot be started is: WICK_EIO. Several may
+ * run at once: start, then finish each. */
 typedef struct wick_child {
     int pid;
     int output_fd;

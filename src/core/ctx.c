@@ -63,7 +63,7 @@ wick_status wick_plain_fail(wick_ctx *ctx, wick_status status, const char *forma
     return status;
 }
 
-wick_status wick_fail(wick_ctx *ctx, wick_status status, const char *format, ...)
+wick_status(wick_fail)(wick_ctx *ctx, wick_status status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);

@@ -158,7 +158,7 @@ wick_status wick_op_call(wick_ctx *ctx, wick_op *op, const wick_value *args, int
                          wick_value *results, int64_t n_results)
 {
     wick_value complete[WICK_MAX_PARAMS];
-    bool lent[WICK_MAX_PARAMS]; /* the result has strides of ours */
+    bool lent[WICK_MAX_PARAMS] = {false}; /* the result has strides of ours */
     wick_op_def *def = wick_op_current(op);
     wick_ctx_clear(ctx);
     wick_status s = check_call(ctx, def->sig, args, n_args, results, n_results);

@@ -151,7 +151,7 @@ static outcome convert_tensor(request *r, int i, PyObject *object)
     bool requires_grad = false;
     r->args[i].kind = WICK_VALUE_NONE;
     if (!object || object == Py_None)
-        return p->optional ? FAST : fail_kind(r, p, object, "a tensor");
+        return p->optional ? FAST : fail_kind(r, p, object ? object : Py_None, "a tensor");
     outcome o = read_tensor(object, &r->args[i].as.tensor, &requires_grad);
     if (o == SLOW && !tensors_is_tensor(object)) return fail_kind(r, p, object, "a tensor");
     if (o == SLOW && r->out)
@@ -235,6 +235,7 @@ static outcome convert_text(request *r, int i, PyObject *object)
 static outcome convert_shape(request *r, int i, PyObject *object)
 {
     const wick_param *p = &r->sig->inputs[i];
+    if (!object) object = Py_None; /* a shape has no default: parse has refused this */
     Py_ssize_t n = PyTuple_Check(object) || PyList_Check(object) ? PySequence_Size(object) : -1;
     outcome o = FAST;
     if (n < 0) return fail_kind(r, p, object, "a sequence of ints");

@@ -21,7 +21,8 @@ static PyObject *wrap_defined(torch_handle handle)
     shim.aoti_torch_is_defined(handle, &defined);
     if (defined) return tensors_wrap(handle);
     shim.aoti_torch_delete_tensor_object(handle);
-    Py_RETURN_NONE;
+    Py_INCREF(Py_None);
+    return Py_None;
 }
 
 static PyObject *wrap_box(torch_ivalue v)

@@ -9,11 +9,21 @@
 
 #include <string.h>
 
-static int find(const wick_param *params, int n, const char *name)
+static const wick_param *find(const wick_param *params, int n, const char *name)
 {
     for (int i = 0; i < n; i++)
-        if (!strcmp(params[i].name, name)) return i;
-    return -1;
+        if (!strcmp(params[i].name, name)) return &params[i];
+    return NULL;
+}
+
+static const wick_param *find_input(const wick_signature *sig, const char *name)
+{
+    return find(sig->inputs, sig->n_inputs, name);
+}
+
+static const wick_param *find_output(const wick_signature *sig, const char *name)
+{
+    return find(sig->outputs, sig->n_outputs, name);
 }
 
 static wick_status fail_match(wick_ctx *ctx, const wick_signature *forward,
@@ -54,28 +64,39 @@ static bool same_kind(const wick_param *theirs, const wick_param *ours)
     return theirs->kind == ours->kind;
 }
 
+static wick_status match_saved(wick_ctx *ctx, const wick_signature *forward,
+                               const wick_signature *backward, const wick_param *p,
+                               const wick_param *from)
+{
+    if (!same_kind(from, p))
+        return fail_match(ctx, forward, backward, p->name, "is of another kind in the forward");
+    if (from->optional && !p->optional && p->kind == WICK_KIND_TENSOR)
+        return fail_match(ctx, forward, backward, p->name,
+                          "may be absent in the forward: write it with a ?");
+    return WICK_OK;
+}
+
 static wick_status match_input(wick_ctx *ctx, const wick_signature *forward,
                                const wick_signature *backward, const wick_param *p,
                                wick_gradient_argument *out)
 {
-    int i = find(forward->inputs, forward->n_inputs, p->name);
-    int o = find(forward->outputs, forward->n_outputs, p->name);
-    int d = p->name[0] == 'd' ? find(forward->outputs, forward->n_outputs, p->name + 1) : -1;
-    const wick_param *from = i >= 0 ? &forward->inputs[i] : o >= 0 ? &forward->outputs[o] : NULL;
+    const wick_param *in = find_input(forward, p->name), *saved = find_output(forward, p->name);
+    const wick_param *of = p->name[0] == 'd' ? find_output(forward, p->name + 1) : NULL;
 
-    if (from) {
-        if (!same_kind(from, p))
-            return fail_match(ctx, forward, backward, p->name, "is of another kind in the forward");
-        if (from->optional && !p->optional && p->kind == WICK_KIND_TENSOR)
-            return fail_match(ctx, forward, backward, p->name,
-                              "may be absent in the forward: write it with a ?");
-        wick_gradient_source saved = i >= 0 ? WICK_FROM_INPUT : WICK_FROM_OUTPUT;
-        bool shape = i >= 0 && p->kind == WICK_KIND_SHAPE && from->kind == WICK_KIND_TENSOR;
-        *out = (wick_gradient_argument){shape ? WICK_FROM_SHAPE : saved, i >= 0 ? i : o, 0};
-        return WICK_OK;
+    if (in) {
+        bool shape = p->kind == WICK_KIND_SHAPE && in->kind == WICK_KIND_TENSOR;
+        out->source = shape ? WICK_FROM_SHAPE : WICK_FROM_INPUT;
+        out->index = (int)(in - forward->inputs);
+        return match_saved(ctx, forward, backward, p, in);
     }
-    if (d >= 0 && p->kind == WICK_KIND_TENSOR && forward->outputs[d].kind == WICK_KIND_TENSOR) {
-        *out = (wick_gradient_argument){WICK_FROM_GRADIENT, d, 0};
+    if (saved) {
+        out->source = WICK_FROM_OUTPUT;
+        out->index = (int)(saved - forward->outputs);
+        return match_saved(ctx, forward, backward, p, saved);
+    }
+    if (of && p->kind == WICK_KIND_TENSOR && of->kind == WICK_KIND_TENSOR) {
+        out->source = WICK_FROM_GRADIENT;
+        out->index = (int)(of - forward->outputs);
         return WICK_OK;
     }
     if (p->kind == WICK_KIND_INT && find_size(forward, p->name, out)) return WICK_OK;
@@ -87,11 +108,12 @@ static wick_status match_input(wick_ctx *ctx, const wick_signature *forward,
 static wick_status match_output(wick_ctx *ctx, const wick_signature *forward,
                                 const wick_signature *backward, const wick_param *p, int *out)
 {
-    *out = p->name[0] == 'd' ? find(forward->inputs, forward->n_inputs, p->name + 1) : -1;
-    if (p->kind == WICK_KIND_TENSOR && *out >= 0 && forward->inputs[*out].kind == WICK_KIND_TENSOR)
-        return WICK_OK;
-    return fail_match(ctx, forward, backward, p->name,
-                      "is not d and the name of a tensor that the forward takes");
+    const wick_param *in = p->name[0] == 'd' ? find_input(forward, p->name + 1) : NULL;
+    if (!in || p->kind != WICK_KIND_TENSOR || in->kind != WICK_KIND_TENSOR)
+        return fail_match(ctx, forward, backward, p->name,
+                          "is not d and the name of a tensor that the forward takes");
+    *out = (int)(in - forward->inputs);
+    return WICK_OK;
 }
 
 wick_status wick_gradient_match(wick_ctx *ctx, const wick_signature *forward,
@@ -101,6 +123,7 @@ wick_status wick_gradient_match(wick_ctx *ctx, const wick_signature *forward,
         if (backward->inputs[i].in_place)
             return fail_match(ctx, forward, backward, backward->inputs[i].name,
                               "is written in place, which a backward may not");
+        out->arguments[i].axis = 0;
         WICK_TRY(match_input(ctx, forward, backward, &backward->inputs[i], &out->arguments[i]));
     }
     for (int i = 0; i < backward->n_outputs; i++)

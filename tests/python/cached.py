@@ -98,9 +98,16 @@ class Room:
         self.folder, self.zygote = folder, zygote
         self.cache = folder / "the cache"
         self.compiler = Compiler(folder)
+        self.temporary = folder / "temporary"  # killed builders and compilers leave things there
+        self.temporary.mkdir()
 
     def _environment(self, environment: dict[str, str | None]) -> dict[str, str | None]:
-        return {"WICK_CACHE_DIR": str(self.cache), "CC": str(self.compiler), **environment}
+        return {
+            "WICK_CACHE_DIR": str(self.cache),
+            "CC": str(self.compiler),
+            "TMPDIR": str(self.temporary),
+            **environment,
+        }
 
     def start(self, code: str, *args: Any, **environment: Any) -> Child:
         return self.zygote.start(code, *args, folder=self.folder, **self._environment(environment))

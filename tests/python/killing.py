@@ -64,7 +64,7 @@ def main() -> int:
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 300
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(1 << 30)
     print(f"{n} trials, seed {seed}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="wick-torture-") as folder:
+    with tempfile.TemporaryDirectory(prefix="wick-torture-", ignore_cleanup_errors=True) as folder:
         zygote = Zygote(Path(folder))
         room = Room(Path(folder), zygote)
         killed = trials(room, n, seed, say=True)
