@@ -78,6 +78,7 @@ def cache_folder() -> str:
 
 def wick_contenders() -> Contenders:
     import torch
+
     import wick
 
     direct = wick.load(source=SOURCE, name="bench/call_time")
@@ -198,6 +199,7 @@ def main() -> int:
     )
     options = parser.parse_args()
     import torch
+
     import wick
 
     torch.set_num_threads(1)

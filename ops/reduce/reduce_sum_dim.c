@@ -279,22 +279,23 @@ WICK_FN void repeat_row(T *to, const T *row, int64_t Q, int64_t n)
 static wick_status write_pieces(void *arg, int64_t begin, int64_t end)
 {
     const backward_job j = *(const backward_job *)arg;
+    int64_t p = begin / j.pieces, n = begin % j.pieces * j.several;
     T repeated[REPEAT];
 
     for (int64_t i = begin; i < end; i++) {
-        const int64_t p = i / j.pieces, n = i % j.pieces * j.several;
         const int64_t count = wick_min(j.several, j.N - n) * j.Q;
         const T *from = j.dy + p * j.Q;
         T *to = j.dx + (p * j.N + n) * j.Q;
-        if (j.several > 1 && !j.streaming) {
-            repeat_row(to, from, j.Q, count);
-            continue;
-        }
-        if (j.several > 1) {
+        if (j.several > 1 && j.streaming) {
             if (n == 0 || i == begin) repeat_row(repeated, from, j.Q, j.several * j.Q);
             from = repeated;
         }
-        wick_write_bytes(to, from, count * (int64_t)sizeof(T), j.streaming);
+        if (j.several > 1 && !j.streaming)
+            repeat_row(to, from, j.Q, count);
+        else
+            wick_write_bytes(to, from, count * (int64_t)sizeof(T), j.streaming);
+        n += j.several;
+        if (n >= j.N) p++, n = 0;
     }
     wick_write_done(j.streaming);
     return WICK_OK;

@@ -22,7 +22,9 @@ class Plan:
         self.call = getattr(torch.ops.wick_raw, f"{ns}__{name}").default
         self.arguments = self.call._schema.arguments
         self.positional = sum(not a.kwarg_only for a in self.arguments)
-        self.writes = [a.name for a in self.arguments if a.alias_info is not None and a.alias_info.is_write]
+        self.writes = [
+            a.name for a in self.arguments if a.alias_info is not None and a.alias_info.is_write
+        ]
         self.backward_name = f"{name}_backward" if found is None else found[0]
         self.has_gradient = found is not None
         if found is not None:
@@ -32,7 +34,9 @@ class Plan:
 
     def run(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The operator itself, below autograd; always a tuple."""
-        keywords = {a.name: v for a, v in zip(self.arguments[self.positional :], args[self.positional :])}
+        keywords = {
+            a.name: v for a, v in zip(self.arguments[self.positional :], args[self.positional :])
+        }
         result = self.call(*args[: self.positional], **keywords)
         return result if isinstance(result, tuple) else (result,)
 
@@ -57,7 +61,11 @@ def differentiate(ns: str, name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """A call in which a tensor requires grad; one result per output."""
     plan = _plan(ns, name)
     if plan.writes:
-        needing = [a.name for a, v in zip(plan.arguments, args) if isinstance(v, torch.Tensor) and v.requires_grad]
+        needing = [
+            a.name
+            for a, v in zip(plan.arguments, args)
+            if isinstance(v, torch.Tensor) and v.requires_grad
+        ]
         raise RuntimeError(
             f"{name}: {needing[0]} requires grad, but the operator writes {plan.writes[0]} in place and has no "
             "gradient: call it under torch.no_grad(), or detach the argument"
@@ -90,7 +98,9 @@ class Step(torch.autograd.Function):
         )
         if not plan.has_gradient:
             return
-        ctx.like = [(o.shape, o.dtype, o.device) if isinstance(o, torch.Tensor) else None for o in output]
+        ctx.like = [
+            (o.shape, o.dtype, o.device) if isinstance(o, torch.Tensor) else None for o in output
+        ]
         ctx.fed, tensors = [], []
         for source, index, axis, _ in plan.feeds:
             if source in ("input", "output"):
@@ -137,9 +147,13 @@ class Step(torch.autograd.Function):
                 args.append(gradient)
             else:
                 args.append(saved[fed] if isinstance(fed, int) else fed[0])
-        wanted = {f"want_d{plan.arguments[i].name}": needed[i] for i, optional in plan.gives if optional}
+        wanted = {
+            f"want_d{plan.arguments[i].name}": needed[i] for i, optional in plan.gives if optional
+        }
         answer = plan.backward(*args, **wanted)
-        for (index, _), gradient in zip(plan.gives, answer if isinstance(answer, tuple) else (answer,)):
+        for (index, _), gradient in zip(
+            plan.gives, answer if isinstance(answer, tuple) else (answer,)
+        ):
             if needed[index]:
                 results[1 + index] = gradient
         return tuple(results)

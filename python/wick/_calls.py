@@ -132,7 +132,9 @@ def is_quiet() -> bool:
 
 def is_plain(x: torch.Tensor) -> bool:
     """Dense memory on the CPU, and nothing to be resolved first."""
-    return x.layout is torch.strided and x.device.type == "cpu" and not x.is_neg() and not x.is_conj()
+    return (
+        x.layout is torch.strided and x.device.type == "cpu" and not x.is_neg() and not x.is_conj()
+    )
 
 
 def bump_version(x: torch.Tensor) -> None:
@@ -143,7 +145,9 @@ def bump_version(x: torch.Tensor) -> None:
 def copy_out(name: str, result: Any, out: Any) -> Any:
     """out= where the call had to go through torch.ops: computed beside it, then copied."""
     values = result if isinstance(result, tuple) else (result,)
-    results = [v for v in values if v is None or isinstance(v, torch.Tensor)]  # None: an output that is not wanted
+    results = [
+        v for v in values if v is None or isinstance(v, torch.Tensor)
+    ]  # None: an output that is not wanted
     outs = out if isinstance(out, tuple) else (out,)
     pairs = [(r, o) for r, o in zip(results, outs) if r is not None]
     for r, o in pairs:

@@ -36,7 +36,11 @@ def _find(namespace: str, name: str) -> Any:
     function = None if name.startswith("__") else _wick.find(namespace, name)
     if function is None:
         near = _wick.suggest(namespace, name)
-        hint = f"; did you mean {near}?" if near else f"; it has {', '.join(_names(namespace)) or 'none'}"
+        hint = (
+            f"; did you mean {near}?"
+            if near
+            else f"; it has {', '.join(_names(namespace)) or 'none'}"
+        )
         raise AttributeError(f"no operator {name} in namespace {namespace}{hint}")
     return function
 
@@ -49,7 +53,11 @@ def _forget(namespace: str, names: list[str]) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    if not name.startswith("__") and any(ns == name for ns, _, _ in _wick.operators()) and name != "wick":
+    if (
+        not name.startswith("__")
+        and any(ns == name for ns, _, _ in _wick.operators())
+        and name != "wick"
+    ):
         found: Any = Namespace(name)
     else:
         found = _find("wick", name)

@@ -10,7 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FORGOTTEN_SECONDS = 3600 }; /* a temporary this old has no owner any more */
+/* A temporary this old has no owner any more; a folder may have been kept on purpose, for a day. */
+enum { FORGOTTEN_SECONDS = 3600, FOLDER_SECONDS = 24 * 3600 };
 
 int64_t wick_cache_parse_size(const char *text)
 {
@@ -91,6 +92,26 @@ static bool remove_entry(const wick_cache *cache, const char *name)
     return removed;
 }
 
+/* A killed builder leaves its private folder behind (wick_dir_temporary: "wick-" and six letters).
+ */
+static void sweep_folders(int64_t now)
+{
+    const char *tmp = getenv("TMPDIR");
+    DIR *dir = opendir(tmp && *tmp ? tmp : "/tmp");
+    const struct dirent *item;
+    while (dir && (item = readdir(dir))) {
+        struct stat st;
+        wick_text path = {0};
+        if (strncmp(item->d_name, "wick-", 5) != 0 || strlen(item->d_name) != 11) continue;
+        wick_text_printf(&path, "%s/%s", tmp && *tmp ? tmp : "/tmp", item->d_name);
+        bool ours = !path.failed && lstat(path.data, &st) == 0 && S_ISDIR(st.st_mode) &&
+                    st.st_uid == geteuid();
+        if (ours && now - (int64_t)st.st_mtim.tv_sec > FOLDER_SECONDS) wick_dir_remove(path.data);
+        wick_text_free(&path);
+    }
+    if (dir) closedir(dir);
+}
+
 void wick_cache_sweep(const wick_cache *cache)
 {
     wick_ctx ctx;
@@ -110,6 +131,7 @@ void wick_cache_sweep(const wick_cache *cache)
     }
     wick_free(list);
     wick_ctx_deinit(&ctx);
+    sweep_folders(now);
 }
 
 wick_status wick_cache_clear(wick_ctx *ctx, const wick_cache *cache, int64_t *removed)

@@ -40,10 +40,10 @@ static char *absolute(wick_ctx *ctx, char *found)
 /* The folder of an installed file. */
 static char *folder_of(wick_ctx *ctx, const char *name)
 {
-    char *found = NULL, *path;
+    char *found = NULL;
     if (wick_build_package_file(ctx, name, &found)) return NULL;
-    path = absolute(ctx, found);
-    if (path) *strrchr(path, '/') = '\0';
+    char *path = absolute(ctx, found), *slash = path ? strrchr(path, '/') : NULL;
+    if (slash) *slash = '\0';
     return path;
 }
 

@@ -212,7 +212,8 @@ typedef enum wick_gradient_source {
     WICK_FROM_INPUT,    /* the forward's input `index`, saved */
     WICK_FROM_OUTPUT,   /* the forward's output `index`, saved */
     WICK_FROM_SHAPE,    /* only the sizes of input `index` */
-    WICK_FROM_SIZE      /* a dim of the forward: size `axis` (from the end, -1 is the last) of input `index` */
+    WICK_FROM_SIZE      /* a dim of the forward: size `axis` (from the end, -1 is the last) of input
+                           `index` */
 } wick_gradient_source;
 
 typedef struct wick_gradient_argument {
@@ -223,12 +224,14 @@ typedef struct wick_gradient_argument {
 
 typedef struct wick_gradient {
     wick_gradient_argument arguments[WICK_MAX_PARAMS]; /* one per input of the backward */
-    int gives[WICK_MAX_PARAMS]; /* per output of the backward: the forward's input whose gradient it is */
+    int gives[WICK_MAX_PARAMS]; /* per output of the backward: the forward's input whose gradient it
+                                   is */
 } wick_gradient;
 
-/* How the backward is fed from a call of the forward. Fails, showing both signatures, when their names do not fit. */
-wick_status wick_gradient_match(wick_ctx *ctx, const wick_signature *forward, const wick_signature *backward,
-                                wick_gradient *out);
+/* How the backward is fed from a call of the forward. Fails, showing both signatures, when their
+ * names do not fit. */
+wick_status wick_gradient_match(wick_ctx *ctx, const wick_signature *forward,
+                                const wick_signature *backward, wick_gradient *out);
 
 /* ---- traffic.c ---- */
 

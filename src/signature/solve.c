@@ -286,7 +286,8 @@ wick_status wick_signature_bind(wick_ctx *ctx, const wick_signature *sig,
                                 const wick_input_shape *inputs, wick_binding *out)
 {
     bool all = true;
-    for (int i = 0; i < sig->n_dims; i++) { /* not the whole of it: most signatures name two or three */
+    for (int i = 0; i < sig->n_dims;
+         i++) { /* not the whole of it: most signatures name two or three */
         out->value[i] = 0;
         out->bound[i] = false;
         out->leading[i] = NULL;

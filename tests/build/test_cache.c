@@ -509,3 +509,28 @@ Test(cache, a_cache_cleared_during_a_build_loses_nothing)
     wick_free(build_f(&hit, &n));
     cr_expect(hit, "and works again");
 }
+
+Test(cache, sweep_removes_folders_of_builders_that_were_killed)
+{
+    char tmp[] = "/tmp/wick_test_XXXXXX", *left = NULL, path[256];
+    struct timespec old[2] = {{1000, 0}, {1000, 0}};
+    wick_ctx own;
+    wick_cache store = {0};
+    cr_assert_not_null(mkdtemp(tmp));
+    setenv("TMPDIR", tmp, 1);
+    setenv("WICK_CACHE_DIR", tmp, 1);
+    wick_ctx_init(&own, NULL);
+    cr_assert_eq(wick_cache_open(&own, NULL, &store), WICK_OK);
+    cr_assert_eq(wick_dir_temporary(&own, "wick", &left), WICK_OK);
+    snprintf(path, sizeof path, "%s/unit0.c", left);
+    cr_assert_eq(wick_file_write(&own, path, "x", 1), WICK_OK);
+    wick_cache_sweep(&store);
+    cr_assert(wick_file_exists(left), "a young one may be at work");
+    cr_assert_eq(utimensat(AT_FDCWD, left, old, 0), 0);
+    wick_cache_sweep(&store);
+    cr_assert_not(wick_file_exists(left));
+    wick_free(left);
+    wick_cache_close(&store);
+    wick_ctx_deinit(&own);
+    wick_dir_remove(tmp);
+}

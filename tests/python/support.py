@@ -102,7 +102,16 @@ def build_module(path: Path, *sources: Path) -> Path:
     """A module made by `wick build`."""
     include = Path(wick.__file__).parent / "include"
     subprocess.run(
-        [command(), "build", "--native", "--include", str(include), "-o", str(path), *map(str, sources)],
+        [
+            command(),
+            "build",
+            "--native",
+            "--include",
+            str(include),
+            "-o",
+            str(path),
+            *map(str, sources),
+        ],
         check=True,
         capture_output=True,
         timeout=120,

@@ -69,8 +69,16 @@ DISAGREEMENTS = {
 def test_a_function_that_disagrees_with_its_signature(source: Source, case: str) -> None:
     head, brace, body = BODY.partition("\n{")
     assert DISAGREEMENTS[case][0] in head
-    body = "\n{\n    (void)ctx;\n    return WICK_OK;\n}\n" if case != "another result" else "\n{\n    (void)ctx;\n}\n"
-    text = 'WICK_OP(OP, "x: T[N] -> y: T[N] where T: f32 f16");' + head.replace(*DISAGREEMENTS[case]) + body
+    body = (
+        "\n{\n    (void)ctx;\n    return WICK_OK;\n}\n"
+        if case != "another result"
+        else "\n{\n    (void)ctx;\n}\n"
+    )
+    text = (
+        'WICK_OP(OP, "x: T[N] -> y: T[N] where T: f32 f16");'
+        + head.replace(*DISAGREEMENTS[case])
+        + body
+    )
     name, path = source(text)
     message = refused(path)
     assert re.match(rf"{re.escape(str(path))}:[23]:", message), message
@@ -100,7 +108,9 @@ def test_an_int_made_a_pointer(source: Source) -> None:
 def test_a_symbol_that_nobody_defines(source: Source) -> None:
     text = COPY.replace("= x[i];", "= x[i] + (T)frobnicate(1);").replace(" f16", "")
     _, path = source("extern int frobnicate(int);\n" + text)
-    refused_at(path, 2, "undefined symbol frobnicate")  # the linker knows no lines: where the name first appears
+    refused_at(
+        path, 2, "undefined symbol frobnicate"
+    )  # the linker knows no lines: where the name first appears
 
 
 def test_writing_to_a_constant_input(source: Source) -> None:
@@ -108,7 +118,9 @@ def test_writing_to_a_constant_input(source: Source) -> None:
     refused_at(path, 7, "read-only")
 
 
-def test_arithmetic_on_halves_is_found_when_loading_although_f32_is_built_first(source: Source) -> None:
+def test_arithmetic_on_halves_is_found_when_loading_although_f32_is_built_first(
+    source: Source,
+) -> None:
     _, path = source(COPY.replace("y[i] = x[i];", "y[i] = x[i] + x[i];"))
     message = refused_at(path, 7)
     assert "f16" in message
@@ -261,7 +273,21 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
 def test_a_module_cut_short(module: tuple[str, Path], tmp_path: Path) -> None:
     whole = module[1].read_bytes()
     path = tmp_path / "cut.so"
-    for n in {0, 1, 3, 4, 40, 63, 64, 200, 1000, len(whole) // 4, len(whole) // 2, len(whole) * 3 // 4, len(whole) - 1}:
+    for n in {
+        0,
+        1,
+        3,
+        4,
+        40,
+        63,
+        64,
+        200,
+        1000,
+        len(whole) // 4,
+        len(whole) // 2,
+        len(whole) * 3 // 4,
+        len(whole) - 1,
+    }:
         path.write_bytes(whole[:n])
         message = refused(path)
         assert str(path) in message
@@ -279,7 +305,9 @@ def compile_library(folder: Path, name: str, text: str) -> Path:
     path = folder / f"{name}.so"
     include = Path(wick.__file__).parent / "include"
     subprocess.run(
-        ["cc", "-shared", "-fPIC", f"-I{include}", "-o", path, folder / f"{name}.c"], check=True, timeout=60
+        ["cc", "-shared", "-fPIC", f"-I{include}", "-o", path, folder / f"{name}.c"],
+        check=True,
+        timeout=60,
     )
     return path
 
@@ -291,7 +319,9 @@ def test_a_library_that_is_no_module(tmp_path: Path) -> None:
 
 
 def test_a_library_that_needs_another(tmp_path: Path) -> None:
-    path = compile_library(tmp_path, "needy", "extern int nowhere(void); int f(void) { return nowhere(); }\n")
+    path = compile_library(
+        tmp_path, "needy", "extern int nowhere(void); int f(void) { return nowhere(); }\n"
+    )
     message = refused(path)
     assert str(path) in message and "nowhere" in message
 
@@ -311,7 +341,10 @@ const wick_module_table wick_module = {.magic = WICK_MODULE_MAGIC, .abi = WICK_A
 """
     path = compile_library(tmp_path, "future", text)
     message = refused(path)
-    assert message.startswith(f"{path}: built for Wick's ABI 2, this is ABI 1") and "rebuild" in message
+    assert (
+        message.startswith(f"{path}: built for Wick's ABI 2, this is ABI 1")
+        and "rebuild" in message
+    )
 
 
 # ---- warnings ----
@@ -319,7 +352,9 @@ const wick_module_table wick_module = {.magic = WICK_MODULE_MAGIC, .abi = WICK_A
 
 def test_warnings_are_shown_and_not_fatal(source: Source) -> None:
     name, path = source(COPY.replace("(void)ctx;", "(void)ctx; int unused_one;"))
-    with pytest.warns(wick.BuildWarning, match=rf"(?s){re.escape(str(path))}:5:.*unused_one") as seen:
+    with pytest.warns(
+        wick.BuildWarning, match=rf"(?s){re.escape(str(path))}:5:.*unused_one"
+    ) as seen:
         loaded = wick.load(path)
     assert seen[0].filename == __file__
     assert getattr(loaded, name)(torch.ones(2)).tolist() == [1.0, 1.0]

@@ -226,7 +226,9 @@ WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, int64_t k, double start, float *y)
 """
     )
     y = op.by(door)(4, 1.0)
-    assert y.tolist() == [1.0, 2.0, 3.0, 4.0] and y.device.type == "cpu" and y.dtype == torch.float32
+    assert (
+        y.tolist() == [1.0, 2.0, 3.0, 4.0] and y.device.type == "cpu" and y.dtype == torch.float32
+    )
     assert op.by(door)(0).shape == (0,)
     assert op.by(door)(torch.tensor(3)).shape == (3,)
 
@@ -321,7 +323,12 @@ WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, const float *x, float *y, int64_t *z
 """
     )
     y, z, w = op.by(door)(torch.empty(2, 4, 10))
-    assert y.shape == (2, 3) and z.shape == (20, 8) and z.dtype == torch.int64 and w.tolist() == [2.0, 3.0, 5.0]
+    assert (
+        y.shape == (2, 3)
+        and z.shape == (20, 8)
+        and z.dtype == torch.int64
+        and w.tolist() == [2.0, 3.0, 5.0]
+    )
     assert torch.equal(z.flatten(), torch.arange(160))
 
 
@@ -360,7 +367,7 @@ WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, const T *x, const A *start, A *y, in
 }
 """
     )
-    wide = {torch.float64: torch.float64, **{d: torch.float32 for d in FLOATS[:3]}}
+    wide = {torch.float64: torch.float64, **dict.fromkeys(FLOATS[:3], torch.float32)}
     for dtype in FLOATS + INTEGERS + [torch.bool]:
         accumulate = wide.get(dtype, torch.int64)
         y = op.by(door)(torch.ones(100, dtype=dtype), torch.tensor(27, dtype=accumulate))

@@ -41,7 +41,9 @@ def test_a_negated_view_written_in_place(bump: Made, door: str) -> None:
     base = torch.tensor([1.0, 2.0])
     try:
         bump.by(door)(torch._neg_view(base))
-    except RuntimeError:  # torch's own step that resolves such views knows no operators without results
+    except (
+        RuntimeError
+    ):  # torch's own step that resolves such views knows no operators without results
         assert base.tolist() == [1.0, 2.0]
     else:
         assert base.tolist() == [0.0, 1.0]
@@ -164,7 +166,12 @@ def test_a_fake_tensor_goes_through(add: Made, door: str) -> None:
     with FakeTensorMode() as mode:
         x = torch.zeros(2, 3)
         y = add.by(door)(x)
-    assert type(y).__name__ == "FakeTensor" and y.shape == (2, 3) and y.device.type == "cpu" and y.fake_mode is mode
+    assert (
+        type(y).__name__ == "FakeTensor"
+        and y.shape == (2, 3)
+        and y.device.type == "cpu"
+        and y.fake_mode is mode
+    )
 
 
 def test_a_fake_tensor_gets_the_same_errors(add: Made, door: str) -> None:
@@ -198,7 +205,9 @@ def test_a_deterministic_or_default_device_mode_changes_nothing(add: Made, door:
 def test_vmap_loops_over_the_operator(add: Made, door: str) -> None:
     x = torch.arange(6.0).reshape(2, 3)
     assert torch.equal(torch.vmap(lambda row: add.by(door)(row))(x), x + 1)
-    assert torch.equal(torch.vmap(lambda row: add.by(door)(row, 2.0), in_dims=1, out_dims=1)(x), x + 2)
+    assert torch.equal(
+        torch.vmap(lambda row: add.by(door)(row, 2.0), in_dims=1, out_dims=1)(x), x + 2
+    )
 
 
 def test_functorch_grad_says_that_there_is_none(add: Made, door: str) -> None:
@@ -246,7 +255,9 @@ def test_compile_with_the_whole_graph(add: Made) -> None:
         graphs.append(graph)
         return graph
 
-    compiled = torch.compile(lambda x: add.torch(x, 2.0) * 3, backend=keep, fullgraph=True, dynamic=False)
+    compiled = torch.compile(
+        lambda x: add.torch(x, 2.0) * 3, backend=keep, fullgraph=True, dynamic=False
+    )
     with torch.no_grad():
         assert compiled(torch.ones(2)).tolist() == [9.0, 9.0]
     assert any(add.name in n for n in names(graphs[0].graph))
@@ -254,7 +265,9 @@ def test_compile_with_the_whole_graph(add: Made) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_compile_with_the_eager_backend(add: Made) -> None:
-    compiled = torch.compile(lambda x: add.torch(x) * 2, backend="eager", fullgraph=True, dynamic=False)
+    compiled = torch.compile(
+        lambda x: add.torch(x) * 2, backend="eager", fullgraph=True, dynamic=False
+    )
     assert compiled(torch.zeros(3)).tolist() == [2.0] * 3
 
 
@@ -281,7 +294,9 @@ def test_plain_calls_are_direct_here() -> None:
     assert _calls.mode in ("internals", "dlpack", "dispatcher")
 
 
-def test_a_plain_call_does_not_pass_the_dispatcher(add: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plain_call_does_not_pass_the_dispatcher(
+    add: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from wick import _calls
 
     if _calls.mode == "dispatcher":

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 import wick
 from wick import _doctor, cli_doctor
 from wick._doctor import build, gpu, install, system, torches

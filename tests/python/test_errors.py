@@ -85,7 +85,9 @@ def test_a_tensor_that_does_not_fit(affine: Made, door: str, case: str) -> None:
     assert said(e).startswith(f"{affine.name}: ")
     for word in words:
         assert word in said(e)
-    assert torch.equal(affine.by(door)(X, BIAS), X + 1), "the next call is as if nothing had happened"
+    assert torch.equal(affine.by(door)(X, BIAS), X + 1), (
+        "the next call is as if nothing had happened"
+    )
 
 
 BAD_VALUES = {
@@ -120,7 +122,9 @@ def test_an_int_beyond_64_bits(mixed: Made, value: int) -> None:
 
 
 def test_an_int_beyond_every_float(mixed: Made) -> None:
-    with pytest.raises(RuntimeError, match=f"{mixed.name}: f is 1000.*expected a number that a float can hold"):
+    with pytest.raises(
+        RuntimeError, match=f"{mixed.name}: f is 1000.*expected a number that a float can hold"
+    ):
         mixed.direct(V, AT, 1, 10**400)
 
 
@@ -166,13 +170,17 @@ WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, const float *dy, float *dx, int64_t 
         call(V, (2**40, 2**40, 3))
     with pytest.raises(RuntimeError, match=rf"^{op.name}: x has"):
         call(V, ())
-    with pytest.raises(RuntimeError, match=rf"^{op.name}: x has 80 dimensions, expected at most 64"):
+    with pytest.raises(
+        RuntimeError, match=rf"^{op.name}: x has 80 dimensions, expected at most 64"
+    ):
         call(V, [1] * 79 + [3])
 
 
 @pytest.mark.filterwarnings("ignore")  # torch's, about the making of such tensors
 def test_rarer_layouts(affine: Made, door: str) -> None:
-    with pytest.raises(RuntimeError, match=f"^{affine.name}: x is sparse or packed, expected a dense"):
+    with pytest.raises(
+        RuntimeError, match=f"^{affine.name}: x is sparse or packed, expected a dense"
+    ):
         affine.by(door)(X.to_sparse_csr(), BIAS)
     with pytest.raises(RuntimeError, match=f"^{affine.name}: x .*expected"):
         affine.by(door)(torch.quantize_per_tensor(X, 0.1, 0, torch.quint8), BIAS)
@@ -191,10 +199,18 @@ def test_a_tensor_whose_memory_was_given_back(make: Maker, door: str) -> None:
 WRONG_CALLS = {
     "nothing": ((), {}, "argument x is missing"),
     "one too few": ((V, AT), {}, "argument k is missing"),
-    "one too many": ((V, AT, 1, 1.0, True, "sum", "", None, 9), {}, "got 9 arguments, expected at most 8"),
+    "one too many": (
+        (V, AT, 1, 1.0, True, "sum", "", None, 9),
+        {},
+        "got 9 arguments, expected at most 8",
+    ),
     "unknown keyword": ((V, AT, 1), {"colour": 3}, "got an unknown argument colour"),
     "given twice": ((V, AT, 1), {"x": V}, "got argument x twice"),
-    "want_ of an output that is not optional": ((V, AT, 1), {"want_y": True}, "got an unknown argument want_y"),
+    "want_ of an output that is not optional": (
+        (V, AT, 1),
+        {"want_y": True},
+        "got an unknown argument want_y",
+    ),
     "number for a tensor": ((3, AT, 1), {}, "x is int, expected a tensor"),
     "list for a tensor": (([1.0], AT, 1), {}, "x is list, expected a tensor"),
     "None for a tensor": ((None, AT, 1), {}, "x is NoneType, expected a tensor"),
@@ -218,7 +234,10 @@ def test_wrong_number_or_kind(mixed: Made, case: str) -> None:
     assert said(e).startswith(f"{mixed.name}: {words}")
 
 
-TORCH_TAKES = ["None for a tensor", "bytes for a str"]  # the first is refused by us, the second is text to torch
+TORCH_TAKES = [
+    "None for a tensor",
+    "bytes for a str",
+]  # the first is refused by us, the second is text to torch
 
 
 @pytest.mark.parametrize("case", [c for c in WRONG_CALLS if c not in TORCH_TAKES])
@@ -247,7 +266,13 @@ WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, float *y, int64_t C)
 """
     )
     assert op.direct((3,)).shape == (3,)
-    for wrong, kind in [(3, "int"), ("3", "str"), (None, "NoneType"), ((1.5,), "float"), ((None,), "NoneType")]:
+    for wrong, kind in [
+        (3, "int"),
+        ("3", "str"),
+        (None, "NoneType"),
+        ((1.5,), "float"),
+        ((None,), "NoneType"),
+    ]:
         with pytest.raises(TypeError, match=f"{op.name}: x is {kind}, expected a sequence of ints"):
             op.direct(wrong)
 
@@ -267,7 +292,9 @@ def test_text_with_a_zero_inside_is_refused_not_cut(mixed: Made, door: str) -> N
 
 
 def test_more_dimensions_than_there_can_be(affine: Made, door: str) -> None:
-    with pytest.raises(RuntimeError, match=f"{affine.name}: x has 70 dimensions, expected at most 64"):
+    with pytest.raises(
+        RuntimeError, match=f"{affine.name}: x has 70 dimensions, expected at most 64"
+    ):
         affine.by(door)(torch.ones([1] * 69 + [3]), BIAS)
 
 
@@ -278,19 +305,25 @@ def test_an_operator_that_does_not_exist_is_guessed() -> None:
     with pytest.raises(AttributeError) as e:
         wick.ops.rellu  # noqa: B018
     assert said(e).startswith("no operator rellu in namespace wick; did you mean relu")
-    with pytest.raises(AttributeError, match="no operator zzzzzzzz in namespace wick; it has .*relu"):
+    with pytest.raises(
+        AttributeError, match="no operator zzzzzzzz in namespace wick; it has .*relu"
+    ):
         wick.ops.zzzzzzzz  # noqa: B018
     with pytest.raises(AttributeError):
         torch.ops.wick.rellu  # noqa: B018
 
 
 def test_an_operator_that_a_namespace_does_not_have(affine: Made) -> None:
-    with pytest.raises(AttributeError, match=f"no operator {affine.name}x in namespace local; did you mean"):
+    with pytest.raises(
+        AttributeError, match=f"no operator {affine.name}x in namespace local; did you mean"
+    ):
         getattr(wick.ops.local, affine.name + "x")
 
 
 def test_an_operator_that_a_file_does_not_have(affine: Made) -> None:
-    with pytest.raises(AttributeError, match=f"no operator nope in .*{affine.path.name}; it has {affine.name}$"):
+    with pytest.raises(
+        AttributeError, match=f"no operator nope in .*{affine.path.name}; it has {affine.name}$"
+    ):
         affine.loaded.nope  # noqa: B018
     assert not hasattr(affine.loaded, "__wrapped__")
 
@@ -303,10 +336,16 @@ def test_a_result_without_gradient_is_right_and_says_so_when_asked(make: Maker, 
     x = torch.zeros(3, requires_grad=True)
     y = op.by(door)(x)
     assert y.tolist() == [1.0, 1.0, 1.0] and y.requires_grad
-    with pytest.raises(RuntimeError, match=f"{op.name}: no gradient: the operator's file defines no {op.name}_backward"):
+    with pytest.raises(
+        RuntimeError,
+        match=f"{op.name}: no gradient: the operator's file defines no {op.name}_backward",
+    ):
         y.sum().backward()
     assert x.grad is None
-    for y in (op.by(door)(x * 2), op.by(door)(x) + x * 3):  # the second has a way back around the operator
+    for y in (
+        op.by(door)(x * 2),
+        op.by(door)(x) + x * 3,
+    ):  # the second has a way back around the operator
         with pytest.raises(RuntimeError, match=f"{op.name}: no gradient"):
             torch.autograd.grad(y.sum(), x, allow_unused=True)
 
@@ -342,7 +381,7 @@ WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, const float *x, const float *o, int 
 """
     )
     x = torch.zeros(3, requires_grad=True)
-    y, n, z, w = op.by(door)(x, None, (4, ))
+    y, n, z, w = op.by(door)(x, None, (4,))
     assert n.item() == 425 and w == 0.5 and not n.requires_grad
     for result in (y, z):
         with pytest.raises(RuntimeError, match=f"{op.name}: no gradient"):
@@ -353,7 +392,9 @@ WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, const float *x, const float *o, int 
         y.sum().backward()
 
 
-def test_errors_inside_a_call_that_needs_a_gradient_keep_their_words(affine: Made, door: str) -> None:
+def test_errors_inside_a_call_that_needs_a_gradient_keep_their_words(
+    affine: Made, door: str
+) -> None:
     x = X.clone().requires_grad_()
     with pytest.raises(RuntimeError) as e:
         affine.by(door)(x, torch.ones(4))

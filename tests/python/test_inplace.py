@@ -124,14 +124,18 @@ WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, float *x, int64_t N)
 )
 def test_a_tensor_that_overlaps_itself_is_refused(bump: Made, door: str, view) -> None:
     x = view()
-    with pytest.raises(RuntimeError, match=f"{bump.name}: x is written in place, but several of its elements share"):
+    with pytest.raises(
+        RuntimeError, match=f"{bump.name}: x is written in place, but several of its elements share"
+    ):
         bump.by(door)(x)
     assert not x.any()
 
 
 def test_partial_overlap_is_refused_and_exact_aliasing_is_not(add_into: Made, door: str) -> None:
     base = torch.ones(10)
-    with pytest.raises(RuntimeError, match=f"{add_into.name}: y is written in place, but partly overlaps x"):
+    with pytest.raises(
+        RuntimeError, match=f"{add_into.name}: y is written in place, but partly overlaps x"
+    ):
         add_into.by(door)(base[:6], base[4:])
     assert base.tolist() == [1.0] * 10
     add_into.by(door)(base[:5], base[5:])
@@ -175,11 +179,17 @@ def test_autograd_notices_that_a_saved_tensor_was_written(bump: Made, door: str)
         loss.backward()
 
 
-def test_a_tensor_that_requires_grad_is_not_written_behind_autograds_back(bump: Made, add_into: Made, door) -> None:
+def test_a_tensor_that_requires_grad_is_not_written_behind_autograds_back(
+    bump: Made, add_into: Made, door
+) -> None:
     x = torch.zeros(3, requires_grad=True)
-    with pytest.raises(RuntimeError, match=f"{bump.name}: x requires grad, but the operator writes x in place"):
+    with pytest.raises(
+        RuntimeError, match=f"{bump.name}: x requires grad, but the operator writes x in place"
+    ):
         bump.by(door)(x)
-    with pytest.raises(RuntimeError, match=f"{add_into.name}: x requires grad, but the operator writes y in place"):
+    with pytest.raises(
+        RuntimeError, match=f"{add_into.name}: x requires grad, but the operator writes y in place"
+    ):
         add_into.by(door)(torch.zeros(3), x)
     assert not x.any() and x._version == 0
     with torch.no_grad():
@@ -209,7 +219,11 @@ WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, const float *x, int64_t *count, floa
 """
     )
     count = torch.tensor(5)
-    assert op.by(door)(torch.ones(3), count).tolist() == [1.0] * 3 and count.item() == 8 and count._version == 1
+    assert (
+        op.by(door)(torch.ones(3), count).tolist() == [1.0] * 3
+        and count.item() == 8
+        and count._version == 1
+    )
 
 
 # ---- out= ----
@@ -230,7 +244,9 @@ def test_out_of_several_results_is_a_tuple(reverse: Made) -> None:
     y, z = torch.empty(3), torch.empty(3, dtype=torch.int64)
     result = reverse.direct(torch.arange(3.0), out=(y, z))
     assert result[0] is y and result[1] is z
-    assert y.tolist() == [2.0, 1.0, 0.0] and z.tolist() == [0, 1, 2] and y._version == z._version == 1
+    assert (
+        y.tolist() == [2.0, 1.0, 0.0] and z.tolist() == [0, 1, 2] and y._version == z._version == 1
+    )
 
 
 WRONG_OUT = {
@@ -276,7 +292,8 @@ def test_out_that_is_the_input_is_still_right(reverse: Made, add: Made) -> None:
 
 
 beside = pytest.mark.skipif(
-    _calls.mode == "dispatcher", reason="through the dispatcher alone, results are computed beside out and copied"
+    _calls.mode == "dispatcher",
+    reason="through the dispatcher alone, results are computed beside out and copied",
 )
 
 
@@ -351,7 +368,11 @@ def test_out_under_a_mode_goes_through_torch_and_is_the_same(add: Made, reverse:
 
     with Quiet():
         out = torch.zeros(3)
-        assert add.direct(torch.zeros(3), out=out) is out and out.tolist() == [1.0] * 3 and out._version >= 1
+        assert (
+            add.direct(torch.zeros(3), out=out) is out
+            and out.tolist() == [1.0] * 3
+            and out._version >= 1
+        )
         with pytest.raises(RuntimeError, match=f"{add.name}: out"):
             add.direct(torch.zeros(3), out=torch.zeros(4))
         x, z = torch.arange(3.0), torch.zeros(3, dtype=torch.int64)

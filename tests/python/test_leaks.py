@@ -35,7 +35,9 @@ def grows(call: Callable[[], object], n: int) -> int:
     return resident() - before
 
 
-def failing(call: Callable[[], object], kinds: type[Exception] | tuple[type[Exception], ...] = RuntimeError):
+def failing(
+    call: Callable[[], object], kinds: type[Exception] | tuple[type[Exception], ...] = RuntimeError
+):
     def attempt() -> None:
         try:
             call()
@@ -78,7 +80,7 @@ def add(make: Maker) -> Made:
 def test_calls_that_work(everything: Made, either: str) -> None:
     call = everything.by(either)
     x, w, o, view = torch.ones(64), torch.ones(64), torch.ones(64), torch.ones(128)[::2]
-    assert grows(lambda: call(x, w, o, (3, ), "b", "text", 2), CALLS // 2) < MOST_BYTES
+    assert grows(lambda: call(x, w, o, (3,), "b", "text", 2), CALLS // 2) < MOST_BYTES
     assert grows(lambda: call(view, view, None, [5], want_z=False), CALLS // 2) < MOST_BYTES
 
 
@@ -111,7 +113,10 @@ def test_calls_that_need_a_gradient(add: Made, everything: Made, either: str) ->
     x, w = torch.ones(64, requires_grad=True), torch.ones(64)
     assert grows(lambda: add.by(either)(x), CALLS // 10) < MOST_BYTES
     assert grows(failing(lambda: add.by(either)(x).sum().backward()), CALLS // 20) < MOST_BYTES
-    assert grows(failing(lambda: everything.by(either)(x, w, x, (3,), "b", "text")), CALLS // 20) < MOST_BYTES
+    assert (
+        grows(failing(lambda: everything.by(either)(x, w, x, (3,), "b", "text")), CALLS // 20)
+        < MOST_BYTES
+    )
 
 
 def test_calls_through_the_dispatcher(add: Made, everything: Made, either: str) -> None:
@@ -125,7 +130,12 @@ def test_calls_through_the_dispatcher(add: Made, everything: Made, either: str) 
         assert grows(failing(lambda: call(x, w, x, (3,), "c", "text")), CALLS // 20) < MOST_BYTES
     negated = torch._neg_view(x)
     assert grows(lambda: add.by(either)(negated), CALLS // 10) < MOST_BYTES
-    assert grows(failing(lambda: add.by(either)(negated, by="1"), (TypeError, RuntimeError)), CALLS // 20) < MOST_BYTES
+    assert (
+        grows(
+            failing(lambda: add.by(either)(negated, by="1"), (TypeError, RuntimeError)), CALLS // 20
+        )
+        < MOST_BYTES
+    )
 
 
 def test_tensors_die(add: Made, everything: Made, make: Maker, door: str) -> None:
@@ -148,7 +158,13 @@ def test_tensors_die(add: Made, everything: Made, make: Maker, door: str) -> Non
 
 
 def test_reference_counts_of_arguments(everything: Made, door: str) -> None:
-    x, w, o, shape, text = torch.ones(8), torch.ones(8), torch.ones(8), (3,), "a text of its own".upper()
+    x, w, o, shape, text = (
+        torch.ones(8),
+        torch.ones(8),
+        torch.ones(8),
+        (3,),
+        "a text of its own".upper(),
+    )
     watched = (x, w, o, shape, text)
     before = [sys.getrefcount(v) for v in watched]
     for _ in range(100):

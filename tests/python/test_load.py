@@ -30,7 +30,9 @@ def test_a_relative_path_is_the_same_file(source: Source, monkeypatch: pytest.Mo
     wick.load(path)
     monkeypatch.chdir(path.parent)
     assert getattr(wick.load(path.name), name)(torch.zeros(1)).item() == 1.0
-    assert getattr(wick.load(f"../{path.parent.name}/{path.name}"), name)(torch.zeros(1)).item() == 1.0
+    assert (
+        getattr(wick.load(f"../{path.parent.name}/{path.name}"), name)(torch.zeros(1)).item() == 1.0
+    )
 
 
 def test_a_link_to_the_file_is_the_same_file(source: Source, tmp_path: Path) -> None:
@@ -130,7 +132,9 @@ def test_what_an_operator_knows_of_itself(source: Source) -> None:
     assert "adds a number" in function.__doc__
     about = function.__self__
     assert (about.name, about.namespace) == (name, "local")
-    assert about.schema == f"{name}(Tensor x, float by=1.0) -> Tensor" or about.schema.startswith(name)
+    assert about.schema == f"{name}(Tensor x, float by=1.0) -> Tensor" or about.schema.startswith(
+        name
+    )
     assert f"{name}_cpu(wick_ctx *ctx, const T *x, double by, T *y, int64_t N)" in about.prototype
     assert "def " + name in about.stub
     assert about.file == str(path)
@@ -172,7 +176,9 @@ def test_a_namespace_of_ones_own(make: Maker) -> None:
     assert op.name in dir(wick.ops.acme)
     with pytest.raises(AttributeError):
         getattr(torch.ops.local, op.name)
-    with pytest.raises(AttributeError, match=f"no operator {op.name}_ in namespace acme; did you mean {op.name}"):
+    with pytest.raises(
+        AttributeError, match=f"no operator {op.name}_ in namespace acme; did you mean {op.name}"
+    ):
         getattr(wick.ops.acme, op.name + "_")
 
 
@@ -180,11 +186,21 @@ def test_one_name_in_two_namespaces(tmp_path: Path) -> None:
     name = fresh()
     for ns, value in (("acme", 1), ("apex", 2)):
         path = tmp_path / f"{ns}.c"
-        path.write_text(HEAD + f"WICK_NAMESPACE({ns});\n" + spell(ADD, name).replace("(A)by", f"(A)by * {value}"))
+        path.write_text(
+            HEAD
+            + f"WICK_NAMESPACE({ns});\n"
+            + spell(ADD, name).replace("(A)by", f"(A)by * {value}")
+        )
         wick.load(path)
     x = torch.zeros(1)
-    assert getattr(torch.ops.acme, name)(x).item() == 1.0 and getattr(torch.ops.apex, name)(x).item() == 2.0
-    assert getattr(wick.ops.acme, name)(x).item() == 1.0 and getattr(wick.ops.apex, name)(x).item() == 2.0
+    assert (
+        getattr(torch.ops.acme, name)(x).item() == 1.0
+        and getattr(torch.ops.apex, name)(x).item() == 2.0
+    )
+    assert (
+        getattr(wick.ops.acme, name)(x).item() == 1.0
+        and getattr(wick.ops.apex, name)(x).item() == 2.0
+    )
 
 
 def test_a_shipped_name_may_be_used_in_a_file(tmp_path: Path) -> None:
@@ -205,7 +221,9 @@ def module(source: Source, tmp_path: Path) -> tuple[str, Path]:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_a_module_holds_every_type_of_the_list(module: tuple[str, Path], door: str, dtype: torch.dtype) -> None:
+def test_a_module_holds_every_type_of_the_list(
+    module: tuple[str, Path], door: str, dtype: torch.dtype
+) -> None:
     name, path = module
     op = Made(name, path, wick.load(path))
     assert op.by(door)(torch.zeros(3, dtype=dtype)).tolist() == [1.0] * 3
@@ -230,7 +248,10 @@ def test_a_module_of_several_files(source: Source, tmp_path: Path) -> None:
     loaded = wick.load(build_module(tmp_path / "both.so", a, b))
     assert sorted(loaded.names) == sorted([one, two])
     x = torch.zeros(1)
-    assert getattr(torch.ops.local, one)(x).item() == 1.0 and getattr(torch.ops.acme, two)(x).item() == 1.0
+    assert (
+        getattr(torch.ops.local, one)(x).item() == 1.0
+        and getattr(torch.ops.acme, two)(x).item() == 1.0
+    )
 
 
 def test_a_copied_module_after_the_source_is_gone(module: tuple[str, Path], tmp_path: Path) -> None:
@@ -242,7 +263,9 @@ def test_a_copied_module_after_the_source_is_gone(module: tuple[str, Path], tmp_
     assert getattr(wick.load(other / "copy.so"), name)(torch.zeros(1)).item() == 1.0
 
 
-def test_nothing_is_left_in_the_temporary_folder(source: Source, tmp_path: Path, monkeypatch) -> None:
+def test_nothing_is_left_in_the_temporary_folder(
+    source: Source, tmp_path: Path, monkeypatch
+) -> None:
     empty = tmp_path / "tmp"
     empty.mkdir()
     monkeypatch.setenv("TMPDIR", str(empty))

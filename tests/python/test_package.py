@@ -54,7 +54,16 @@ def test_what_the_package_offers() -> None:
 
 
 def test_shipped_operators_are_documented() -> None:
-    for name in ["addone", "muladd", "mul", "add_out", "scale_bias_relu", "relu", "reduce_sum", "reduce_sum_dim"]:
+    for name in [
+        "addone",
+        "muladd",
+        "mul",
+        "add_out",
+        "scale_bias_relu",
+        "relu",
+        "reduce_sum",
+        "reduce_sum_dim",
+    ]:
         function = getattr(wick.ops, name)
         assert function.__name__ == name and name in dir(wick.ops)
         assert len(function.__doc__.splitlines()) >= 3
@@ -91,9 +100,24 @@ def test_a_mode_that_does_not_exist() -> None:
 @pytest.mark.parametrize("mode", ["dlpack", "dispatcher"])  # this very run is the third
 def test_every_mode_calls_alike(mode: str) -> None:
     assert run_python("import wick; print(wick._calls.mode)", WICK_DIRECT=mode).strip() == mode
-    files = ["test_direct.py", "test_errors.py", "test_inplace.py", "test_dispatcher.py", "test_reload.py"]
+    files = [
+        "test_direct.py",
+        "test_errors.py",
+        "test_inplace.py",
+        "test_dispatcher.py",
+        "test_reload.py",
+    ]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *[str(HERE / f) for f in files]],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "-p",
+            "no:cacheprovider",
+            *[str(HERE / f) for f in files],
+        ],
         env={**os.environ, "WICK_DIRECT": mode},
         capture_output=True,
         text=True,
@@ -105,5 +129,7 @@ def test_every_mode_calls_alike(mode: str) -> None:
 def test_the_best_mode_is_chosen_where_torch_allows_it() -> None:
     code = "import wick; print(wick._calls.mode)"
     environment = {k: v for k, v in os.environ.items() if k != "WICK_DIRECT"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=100
+    )
     assert done.stdout.strip() == "internals", done.stderr

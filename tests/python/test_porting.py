@@ -7,11 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import wick
+import torch
 from support import build_module, run_python
 from test_cli import find_wick
 
-import torch
+import wick
 
 ROOT = Path(__file__).resolve().parents[2]
 PORTING = ROOT / "examples" / "porting"

@@ -82,7 +82,8 @@ Test(bridge, another_schema_replaces_the_old_one)
     cr_assert_str_eq(fake_schema("local::f"), "f(SymInt a, float b) -> int");
     cr_assert_str_eq(fake_schema("wick_raw::local__f"), "local__f(SymInt a, float b) -> int");
     cr_assert_eq(fake_live().libraries, 4);
-    cr_assert_eq(wick_memory_live(), live + 3, "the old registration waits for its slot's next owner");
+    cr_assert_eq(wick_memory_live(), live + 3,
+                 "the old registration waits for its slot's next owner");
 }
 
 Test(bridge, slots_of_replaced_operators_are_used_again)
@@ -90,8 +91,10 @@ Test(bridge, slots_of_replaced_operators_are_used_again)
     bool changed = false;
     wick_op *op = registered("f", "a: int -> n: int", one);
     for (int i = 0; i < 2 * WICK_MAX_REGISTRATIONS; i++) {
-        define_op("f", i % 2 ? "a: int -> n: int" : "a: int, b: float -> n: int", i % 2 ? one : two);
-        cr_assert_eq(wick_torch_register(&test_ctx, op, &changed), WICK_OK, "%s", wick_ctx_message(&test_ctx));
+        define_op("f", i % 2 ? "a: int -> n: int" : "a: int, b: float -> n: int",
+                  i % 2 ? one : two);
+        cr_assert_eq(wick_torch_register(&test_ctx, op, &changed), WICK_OK, "%s",
+                     wick_ctx_message(&test_ctx));
         cr_assert(changed);
     }
     cr_assert_eq(fake_live().libraries, 4);

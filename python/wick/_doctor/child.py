@@ -96,6 +96,7 @@ def try_package(package: str) -> dict[str, Any]:
 def try_build() -> dict[str, Any]:
     """A build from nothing: with a cache folder of its own, which goes when the process does."""
     import torch
+
     import wick
 
     with tempfile.TemporaryDirectory(prefix="wick-doctor-") as folder:
