@@ -10,8 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.utils.checkpoint
 
 from . import _wick
+
+# A checkpoint computes again until it has what it once saved, and stops by raising this. Through the dispatcher, which
+# this call came by, only an error's words would get: so it goes on to its end, where nothing more is saved.
+_StopRecomputation = getattr(torch.utils.checkpoint, "_StopRecomputationError", ())
 
 
 class Plan:
@@ -76,7 +81,9 @@ def differentiate(ns: str, name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     allowed = functorch.get_single_level_autograd_function_allowed()
     functorch.set_single_level_autograd_function_allowed(True)
     try:
-        return super(torch.autograd.Function, Step).apply(plan, *args)
+        return _apply(plan, *args)
+    except _StopRecomputation:
+        return plan.run(args)
     finally:
         functorch.set_single_level_autograd_function_allowed(allowed)
 
@@ -157,3 +164,7 @@ class Step(torch.autograd.Function):
             if needed[index]:
                 results[1 + index] = gradient
         return tuple(results)
+
+
+# Below torch.autograd.Function.apply, and bound here: torch.compile, which may watch the call above, stops at a builtin.
+_apply = super(torch.autograd.Function, Step).apply

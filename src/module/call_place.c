@@ -42,10 +42,10 @@ static bool is_contiguous(const wick_tensor *t)
 /* A tensor that is written must have its elements to itself; sharing all of them with another
  * argument is fine. */
 static wick_status check_written(wick_call_frame *f, const char *name, const wick_tensor *t,
-                                 const wick_call_place *self)
+                                 bool contiguous, const wick_call_place *self)
 {
     if (t->device_type == WICK_META) return WICK_OK;
-    if (!is_contiguous(t) && wick_shape_overlaps_itself(t->dim, t->size, t->stride))
+    if (!contiguous && wick_shape_overlaps_itself(t->dim, t->size, t->stride))
         return wick_fail(f->ctx, WICK_EINVAL,
                          "%s is written in place, but several of its elements share memory (an "
                          "expanded tensor?): "
@@ -69,8 +69,9 @@ wick_status wick_call_place_input(wick_call_frame *f, int i)
     wick_call_place *at = &f->in[i];
     if (!at->present) return WICK_OK;
     at->used = at->given;
-    if (p->in_place) WICK_TRY(check_written(f, p->name, &at->given, at));
-    if (p->strided || is_contiguous(&at->given)) return WICK_OK;
+    bool contiguous = is_contiguous(&at->given);
+    if (p->in_place) WICK_TRY(check_written(f, p->name, &at->given, contiguous, at));
+    if (p->strided || contiguous) return WICK_OK;
     at->copy_back = p->in_place;
     return stand_in_for(f, at, true);
 }
@@ -111,7 +112,7 @@ static wick_status place_given(wick_call_frame *f, const wick_param *p, wick_cal
         s = wick_fail(f->ctx, WICK_EINVAL, "out for %s is on another device than cpu", p->name);
     } else {
         s = wick_call_check_memory(f, "out", t);
-        if (s == WICK_OK) s = check_written(f, "out", t, NULL);
+        if (s == WICK_OK) s = check_written(f, "out", t, is_contiguous(t), NULL);
         if (s == WICK_OK) s = check_other_outs(f, p, t);
     }
     wick_text_free(&got);

@@ -56,21 +56,17 @@ static bool find_size(const wick_signature *forward, const char *name, wick_grad
     return false;
 }
 
-/* A number stays a number and a tensor a tensor; of a tensor, the shape alone may be asked for. */
-static bool same_kind(const wick_param *theirs, const wick_param *ours)
-{
-    if (ours->kind == WICK_KIND_SHAPE)
-        return theirs->kind == WICK_KIND_TENSOR || theirs->kind == WICK_KIND_SHAPE;
-    return theirs->kind == ours->kind;
-}
-
+/* A number stays a number and a tensor a tensor; of an input, the shape alone may be asked for. */
 static wick_status match_saved(wick_ctx *ctx, const wick_signature *forward,
                                const wick_signature *backward, const wick_param *p,
-                               const wick_param *from)
+                               const wick_param *from, bool shape)
 {
-    if (!same_kind(from, p))
+    if (from->kind != p->kind && !shape)
         return fail_match(ctx, forward, backward, p->name, "is of another kind in the forward");
-    if (from->optional && !p->optional && p->kind == WICK_KIND_TENSOR)
+    if (from->optional && shape)
+        return fail_match(ctx, forward, backward, p->name,
+                          "may be absent in the forward, and has no shape then");
+    if (from->optional && !p->optional)
         return fail_match(ctx, forward, backward, p->name,
                           "may be absent in the forward: write it with a ?");
     return WICK_OK;
@@ -87,17 +83,19 @@ static wick_status match_input(wick_ctx *ctx, const wick_signature *forward,
         bool shape = p->kind == WICK_KIND_SHAPE && in->kind == WICK_KIND_TENSOR;
         out->source = shape ? WICK_FROM_SHAPE : WICK_FROM_INPUT;
         out->index = (int)(in - forward->inputs);
-        return match_saved(ctx, forward, backward, p, in);
+        return match_saved(ctx, forward, backward, p, in, shape);
     }
     if (saved) {
         out->source = WICK_FROM_OUTPUT;
         out->index = (int)(saved - forward->outputs);
-        return match_saved(ctx, forward, backward, p, saved);
+        return match_saved(ctx, forward, backward, p, saved, false);
     }
     if (of && p->kind == WICK_KIND_TENSOR && of->kind == WICK_KIND_TENSOR) {
         out->source = WICK_FROM_GRADIENT;
         out->index = (int)(of - forward->outputs);
-        return WICK_OK;
+        if (!of->optional || p->optional) return WICK_OK;
+        return fail_match(ctx, forward, backward, p->name,
+                          "may be absent, as its output may in the forward: write it with a ?");
     }
     if (p->kind == WICK_KIND_INT && find_size(forward, p->name, out)) return WICK_OK;
     return fail_match(

@@ -303,7 +303,7 @@ void wick_boxed_gate(torch_ivalue *stack, uint64_t n_args, uint64_t n_results, i
     bool ok;
     if (g.requires_grad && shim.aoti_torch_grad_mode_is_enabled())
         ok = gradient_hook(r, stack, n_args, n_results);
-    else if (g.plain && wick_torch_state_is_plain())
+    else if (g.plain && wick_torch_keys_are_plain())
         ok = run(r, stack);
     else
         ok = wick_boxed_forward(r, stack);

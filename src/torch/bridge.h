@@ -108,7 +108,11 @@ void wick_torch_internals_disable(void);
 
 wick_torch_tensor_kind wick_torch_kind(torch_handle handle);
 bool wick_torch_requires_grad(torch_handle handle);
-/* No mode, tracer, transform or autocast is active in this thread. */
+/* The number of the device that its keys imply (CPU, meta); -1: it must be asked. */
+int32_t wick_torch_known_device(torch_handle handle);
+/* No dispatch mode, tracer, transform or autocast is active in this thread. */
+bool wick_torch_keys_are_plain(void);
+/* And no function mode either, which only a call from Python meets. */
 bool wick_torch_state_is_plain(void);
 
 #endif /* WICK_BRIDGE_H */

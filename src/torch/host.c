@@ -76,8 +76,13 @@ void wick_torch_read_plain(torch_handle handle, wick_tensor *out)
     shim.aoti_torch_get_sizes(handle, &size);
     shim.aoti_torch_get_strides(handle, &stride);
     shim.aoti_torch_get_dtype(handle, &dtype);
-    shim.aoti_torch_get_device_type(handle, &device);
-    shim.aoti_torch_get_device_index(handle, &out->device_index);
+    device = wick_torch_known_device(handle);
+    out->device_index = -1;
+    if (device < 0) {
+        shim.aoti_torch_get_device_type(handle, &device);
+        if (device != codes.cpu && device != codes.meta) /* there is one of each */
+            shim.aoti_torch_get_device_index(handle, &out->device_index);
+    }
     out->dim = (int32_t)dim;
     out->size = size;
     out->stride = stride;

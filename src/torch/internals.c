@@ -24,6 +24,8 @@ static struct {
     int n_keys;
     uint64_t keys[MAX_KEYS];
     wick_torch_tensor_kind kinds[MAX_KEYS];
+    int32_t devices[MAX_KEYS]; /* torch's number of the device, where there is one of its kind; else
+                                  -1 */
     int n_states;
     uint64_t states[MAX_STATES][2];
 } learnt;
@@ -42,12 +44,24 @@ static bool explains(int word, const wick_torch_example *examples, int n)
     return true;
 }
 
+/* CPU and meta tensors need not be asked for their device: their keys tell. */
+static int32_t device_of(const void *impl)
+{
+    int32_t device = -1;
+    shim.aoti_torch_get_device_type((torch_handle)(void *)&impl,
+                                    &device); /* a tensor is a pointer to its impl */
+    bool single =
+        device == shim.aoti_torch_device_type_cpu() || device == shim.aoti_torch_device_type_meta();
+    return single ? device : -1;
+}
+
 static void remember(const wick_torch_example *e)
 {
     for (int i = 0; i < learnt.n_keys; i++)
         if (learnt.keys[i] == e->keys) return;
     if (e->kind == WICK_TORCH_SPECIAL || learnt.n_keys == MAX_KEYS) return;
     learnt.keys[learnt.n_keys] = e->keys;
+    learnt.devices[learnt.n_keys] = device_of(e->impl);
     learnt.kinds[learnt.n_keys++] = e->kind;
 }
 
@@ -105,13 +119,25 @@ static const void *impl_of(torch_handle handle)
     return impl;
 }
 
-wick_torch_tensor_kind wick_torch_kind(torch_handle handle)
+static int find_keys(torch_handle handle)
 {
-    if (!learnt.usable) return WICK_TORCH_SPECIAL;
+    if (!learnt.usable) return -1;
     uint64_t keys = word_of(impl_of(handle), learnt.word);
     for (int i = 0; i < learnt.n_keys; i++)
-        if (learnt.keys[i] == keys) return learnt.kinds[i];
-    return WICK_TORCH_SPECIAL;
+        if (learnt.keys[i] == keys) return i;
+    return -1;
+}
+
+wick_torch_tensor_kind wick_torch_kind(torch_handle handle)
+{
+    int i = find_keys(handle);
+    return i < 0 ? WICK_TORCH_SPECIAL : learnt.kinds[i];
+}
+
+int32_t wick_torch_known_device(torch_handle handle)
+{
+    int i = find_keys(handle);
+    return i < 0 ? -1 : learnt.devices[i];
 }
 
 bool wick_torch_requires_grad(torch_handle handle)
@@ -119,11 +145,15 @@ bool wick_torch_requires_grad(torch_handle handle)
     return shim._ZNK3c1010TensorImpl13requires_gradEv(impl_of(handle));
 }
 
-bool wick_torch_state_is_plain(void)
+bool wick_torch_keys_are_plain(void)
 {
     const uint64_t *now = thread_state();
     for (int i = 0; i < learnt.n_states; i++)
-        if (now[0] == learnt.states[i][0] && now[1] == learnt.states[i][1])
-            return !shim._ZN2at4impl27torch_function_mode_enabledEv();
+        if (now[0] == learnt.states[i][0] && now[1] == learnt.states[i][1]) return true;
     return false;
+}
+
+bool wick_torch_state_is_plain(void)
+{
+    return wick_torch_keys_are_plain() && !shim._ZN2at4impl27torch_function_mode_enabledEv();
 }

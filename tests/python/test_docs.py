@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     "README.md",
     "docs/first-operator.md",
+    "docs/gradients.md",
     "docs/errors.md",
     "docs/calling.md",
     "docs/c-api.md",

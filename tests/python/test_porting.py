@@ -118,6 +118,7 @@ def test_lstm_cell_and_its_gradient() -> None:
     c = f.sigmoid() * c0 + i.sigmoid() * g.tanh()
     torch.testing.assert_close(LstmCell.apply(gates, c0), (o.sigmoid() * c.tanh(), c))
     assert torch.autograd.gradcheck(LstmCell.apply, (gates, c0))
+    assert torch.autograd.gradcheck(torch.ops.rnnt_ext.lstm_cell, (gates, c0))  # by its name
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
