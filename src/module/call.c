@@ -163,23 +163,34 @@ static void init_frame(wick_call_frame *f, wick_ctx *ctx, const wick_op *op, wic
     memset(f->types, 0, sizeof f->types);
 }
 
-wick_status wick_op_invoke(wick_ctx *ctx, const wick_op *op, wick_op_def *def,
-                           const wick_host *host, const wick_value *args, wick_value *results)
+static wick_status call_in_full(wick_ctx *ctx, const wick_op *op, wick_op_def *def,
+                                const wick_host *host, const wick_value *args, wick_value *results)
 {
     wick_call_frame f; /* not zeroed: it is large, and every part is set before it is read */
 
-    assert(def);
     init_frame(&f, ctx, op, def);
     f.host = host;
     f.args = args;
     f.results = results;
-    const char *broken = atomic_load_explicit(&def->broken, memory_order_acquire);
-    if (broken) return wick_fail(ctx, WICK_ECOMPILE, "%s", broken);
     wick_status status = wick_call_read(&f);
     if (status == WICK_OK) {
         bool meta = f.first && f.first->device_type == WICK_META;
         status = finish(&f, meta ? run_meta(&f) : run(&f));
     }
+    return status;
+}
+
+wick_status wick_op_invoke(wick_ctx *ctx, const wick_op *op, wick_op_def *def,
+                           const wick_host *host, const wick_value *args, wick_value *results)
+{
+    bool done = false;
+    wick_status status = WICK_OK;
+
+    assert(def);
+    const char *broken = atomic_load_explicit(&def->broken, memory_order_acquire);
+    if (broken) return wick_fail(ctx, WICK_ECOMPILE, "%s", broken);
+    if (def->simple) status = wick_call_simple(ctx, def, host, args, results, &done);
+    if (!done) status = call_in_full(ctx, op, def, host, args, results);
     /* A compiler's words begin with file and line, and stay so. */
     if (status != WICK_OK && status != WICK_ECOMPILE) wick_ctx_prefix(ctx, "%s: ", op->name);
     return status;

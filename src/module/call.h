@@ -1,7 +1,8 @@
-/* call.h -- one call in the making, for the three files that carry it out
+/* call.h -- one call in the making, for the files that carry it out
  *
  *   call_read.c    what the caller gave: kinds, element types, devices, sizes
  *   call_place.c   where the operator reads and writes: contiguous inputs, outputs, scratch
+ *   call_simple.c  all of it at once, where every tensor has one shape
  *   call.c         the order of it all, the run itself, and the end
  */
 #ifndef WICK_CALL_H
@@ -65,5 +66,13 @@ wick_status wick_call_place_input(wick_call_frame *f, int i);
 wick_status wick_call_place_output(wick_call_frame *f, int i);
 wick_status wick_call_place_scratch(wick_call_frame *f, int i);
 wick_view wick_call_view_of(const wick_tensor *t);
+
+/* ---- call_simple.c ---- */
+
+/* All tensors are T[*N], all required: such calls may take the short way. */
+bool wick_call_is_simple(const wick_signature *sig);
+/* The whole call, if it is one for the short way; else *done is false and nothing has happened. */
+wick_status wick_call_simple(wick_ctx *ctx, const wick_op_def *def, const wick_host *host,
+                             const wick_value *args, wick_value *results, bool *done);
 
 #endif /* WICK_CALL_H */

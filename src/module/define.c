@@ -5,7 +5,7 @@
  * before and defines no longer is not forgotten but refused: nobody shall run code that its author
  * has deleted.
  */
-#include "module.h"
+#include "call.h"
 
 #include <string.h>
 
@@ -55,6 +55,7 @@ static wick_status def_new(wick_ctx *ctx, const wick_define *what, const wick_op
     if (status == WICK_OK) status = wick_signature_require_types(ctx, sig);
     if (status != WICK_OK) goto failed;
     def->sig = sig;
+    def->simple = wick_call_is_simple(sig);
     def->text = keep(&arena, entry->signature);
     def->doc = keep(&arena, entry->doc);
     def->file = keep(&arena, entry->file);

@@ -38,6 +38,7 @@ typedef wick_status (*wick_resolver)(wick_ctx *ctx, void *arg, wick_op_def *def,
 struct wick_op_def {
     wick_arena arena; /* holds everything below */
     wick_signature *sig;
+    bool simple;      /* calls may take the short way (call_simple.c) */
     const char *text; /* the signature as the module gives it */
     const char *doc;
     const char *file;   /* the source */

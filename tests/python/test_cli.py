@@ -454,7 +454,7 @@ def test_every_flag_is_listed_with_its_reason(wick):
 
 
 def test_flags_say_what_they_come_to_here(wick):
-    lines = wick("show", "--flags", CFLAGS="-funroll-loops").stdout.splitlines()
+    lines = wick("show", "--flags", CC="cc", CFLAGS="-funroll-loops").stdout.splitlines()
     assert lines[0] == "compiler  cc"
     version = subprocess.run(["cc", "--version"], capture_output=True, text=True).stdout
     assert lines[1] == f"version   {version.splitlines()[0]}"
