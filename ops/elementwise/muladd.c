@@ -5,12 +5,10 @@
  * multiply-add, so every CPU agrees to the bit), then once to T. NaN and infinities as in IEEE 754.
  * The gradients are da = dy * b and db = dy * a.
  */
-#include <wick/op.h>
+#include "product.h"
 
 WICK_OP(muladd, "a: T[*N], b: T[*N], c: float -> y: T[*N] where T: f16 bf16 f32 f64");
 WICK_OP(muladd_backward, "dy: T[*N], a: T[*N], b: T[*N] -> da?: T[*N], db?: T[*N]");
-
-enum { BLOCK = WICK_BLOCK, GRAIN = 32768 / BLOCK };
 
 typedef struct job {
     const T *a, *b;
@@ -51,53 +49,8 @@ WICK_IMPL wick_status muladd_cpu(wick_ctx *ctx, const T *a, const T *b, double c
     return wick_parallel(ctx, wick_ceil_div(N, BLOCK), GRAIN, muladd_blocks, &j);
 }
 
-/* ---- the gradient ---- */
-
-typedef struct backward_job {
-    const T *dy, *a, *b;
-    T *da, *db; /* NULL where nobody wants it */
-    int64_t N;
-    bool streaming;
-} backward_job;
-
-WICK_INLINE void multiply_block(const T *a, const T *b, T *y, int64_t n, bool streaming)
-{
-    A room_a[BLOCK], room_b[BLOCK], room_y[BLOCK];
-    const A *a_A = wick_read_block(room_a, a, n);
-    const A *b_A = wick_read_block(room_b, b, n);
-    A *y_A = wick_room_for(room_y, y, streaming);
-    for (int64_t k = 0; k < n; k++)
-        y_A[k] = a_A[k] * b_A[k];
-    wick_write_block(y, y_A, n, streaming);
-}
-
-WICK_FN void multiply(const T *a, const T *b, T *y, int64_t n, bool streaming)
-{
-    if (n == BLOCK)
-        multiply_block(a, b, y, BLOCK, streaming);
-    else
-        multiply_block(a, b, y, n, streaming);
-}
-
-/* dy is read twice, the second time from the nearest cache. */
-static wick_status muladd_backward_blocks(void *arg, int64_t begin, int64_t end)
-{
-    const backward_job j = *(const backward_job *)arg;
-    const int64_t last = wick_min(end * BLOCK, j.N);
-
-    for (int64_t i = begin * BLOCK; i < last; i += BLOCK) {
-        const int64_t n = wick_min(BLOCK, last - i);
-        if (j.da) multiply(j.dy + i, j.b + i, j.da + i, n, j.streaming);
-        if (j.db) multiply(j.dy + i, j.a + i, j.db + i, n, j.streaming);
-    }
-    wick_write_done(j.streaming);
-    return WICK_OK;
-}
-
 WICK_IMPL wick_status muladd_backward_cpu(wick_ctx *ctx, const T *dy, const T *a, const T *b, T *da,
                                           T *db, int64_t N)
 {
-    const int64_t written = N * (int64_t)sizeof(T) * ((da != NULL) + (db != NULL));
-    backward_job j = {dy, a, b, da, db, N, wick_worth_streaming(written)};
-    return wick_parallel(ctx, wick_ceil_div(N, BLOCK), GRAIN, muladd_backward_blocks, &j);
+    return product_backward(ctx, dy, a, b, da, db, N);
 }

@@ -13,12 +13,12 @@
  * torch. The gradient is dy at every element, written past the caches where it would not stay in
  * them.
  */
-#include <wick/op.h>
+#include "lanes.h"
 
 WICK_OP(reduce_sum, "x: T[*N] -> y: T[] where T: f16 bf16 f32 f64");
 WICK_OP(reduce_sum_backward, "dy: T[], x: shape[*N] -> dx: T[*N]");
 
-enum { LANES = 256 / sizeof(A), FEW_LANES = 16, BLOCK = 32 * LANES, CHUNKS = 512, GRAIN = 32768 };
+enum { CHUNKS = 512, GRAIN = 32768 };
 
 typedef struct job {
     const T *x;
@@ -26,65 +26,6 @@ typedef struct job {
     int64_t N;
     int64_t chunk; /* elements in each but the last, a multiple of BLOCK */
 } job;
-
-/* Adds the upper half of s[0, lanes) to the lower until one number is left. */
-WICK_INLINE A fold(A *s, int lanes)
-{
-    for (int k = 0; k < 32 && lanes > 32; k++)
-        s[k] += s[k + 32];
-    for (int k = 0; k < 16 && lanes > 16; k++)
-        s[k] += s[k + 16];
-    for (int k = 0; k < 8; k++)
-        s[k] += s[k + 8];
-    for (int k = 0; k < 4; k++)
-        s[k] += s[k + 4];
-    return (s[0] + s[1]) + (s[2] + s[3]);
-}
-
-/* The sum of at least `lanes` elements. The lanes are vector registers once compiled. What is left
- * at the end is read as the last `lanes` elements, those that were added already as zeros. */
-WICK_INLINE A sum_in_lanes(const T *x, int64_t n, int lanes)
-{
-    A s[LANES], room[LANES];
-    const int32_t left = (int32_t)(n % lanes);
-
-    for (int k = 0; k < lanes; k++)
-        s[k] = 0;
-    for (int64_t i = 0; i < n - left; i += lanes) {
-        const A *v = wick_read_block(room, x + i, lanes);
-        for (int k = 0; k < lanes; k++)
-            s[k] += v[k];
-    }
-    if (left > 0) {
-        const A *v = wick_read_block(room, x + n - lanes, lanes);
-        for (int32_t k = 0; k < lanes; k++)
-            s[k] += k < lanes - left ? 0 : v[k];
-    }
-    return fold(s, lanes);
-}
-
-/* The same for less than FEW_LANES. */
-WICK_FN A sum_short(const T *x, int64_t n)
-{
-    A s[4] = {0};
-    int64_t i = 0;
-
-    for (; i + 4 <= n; i += 4)
-        for (int k = 0; k < 4; k++)
-            s[k] += wick_A(x[i + k]);
-    for (; i < n; i++)
-        s[0] += wick_A(x[i]);
-    return (s[0] + s[1]) + (s[2] + s[3]);
-}
-
-/* The sum of up to BLOCK elements; folding many lanes takes longer than adding up a few elements.
- */
-WICK_FN A sum_block(const T *x, int64_t n)
-{
-    if (n < FEW_LANES) return sum_short(x, n);
-    if (n < BLOCK / 4) return sum_in_lanes(x, n, FEW_LANES);
-    return sum_in_lanes(x, n, LANES);
-}
 
 static wick_status sum_chunks(void *arg, int64_t begin, int64_t end)
 {
