@@ -16,6 +16,8 @@ except ImportError as error:
         "wick needs torch 2.10 or newer, and none is installed here: pip install torch"
     ) from error
 
+from torch.autograd import forward_ad
+
 from . import _wick
 from ._autograd import differentiate as differentiate  # called from C
 from ._autograd import forget as _forget_gradients
@@ -51,6 +53,10 @@ def _learn() -> bool:
     try:
         if not _wick.learn(_examples()) or not _wick.learn_state():
             return False
+        with forward_ad.dual_level():
+            x = torch.zeros(2)
+            if not _wick.learn_tangent(forward_ad.make_dual(x, torch.ones(2))):
+                return False
         with torch.inference_mode():
             return _wick.learn_state()
     except (AttributeError, RuntimeError, TypeError):
@@ -108,6 +114,13 @@ def gate(ns: str, name: str) -> None:
 
     def kernel(*args: Any, **wanted: Any) -> Any:
         tensors = [a for a in args if isinstance(a, torch.Tensor)]
+        if forward_ad._current_level >= 0 and any(
+            forward_ad.unpack_dual(t).tangent is not None for t in tensors
+        ):
+            raise RuntimeError(
+                f"{name}: an argument carries a forward-mode gradient (torch.func.jvp, forward_ad), "
+                "and the operator has none: use reverse mode, or detach the argument"
+            )
         if not torch.is_grad_enabled() or not any(t.requires_grad for t in tensors):
             return raw(*args, **wanted)
         results = differentiate(ns, name, (*args, *wanted.values()))
@@ -126,6 +139,7 @@ def is_quiet() -> bool:
         or torch._C._functorch.peek_interpreter_stack() is not None
         or torch._C._get_tracing_state() is not None
         or torch.is_autocast_enabled("cpu")
+        or forward_ad._current_level >= 0
         or torch.autograd._profiler_enabled()
     )
 

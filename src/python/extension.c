@@ -68,6 +68,15 @@ static PyObject *learn(PyObject *module, PyObject *examples)
     return PyBool_FromLong(usable);
 }
 
+PyDoc_STRVAR(learn_tangent_doc,
+             "learn_tangent(dual)\n--\n\nWhether a tensor with a forward gradient is seen as one.");
+
+static PyObject *learn_tangent(PyObject *module, PyObject *dual)
+{
+    (void)module;
+    return PyBool_FromLong(tensors_is_tensor(dual) && wick_torch_has_tangent(tensors_handle(dual)));
+}
+
 PyDoc_STRVAR(learn_state_doc,
              "learn_state()\n--\n\nThe thread's dispatch state right now is one for direct calls.");
 
@@ -364,6 +373,7 @@ static PyObject *operators(PyObject *module, PyObject *unused)
 
 static PyMethodDef methods[] = {{"attach", attach, METH_VARARGS, attach_doc},
                                 {"learn", learn, METH_O, learn_doc},
+                                {"learn_tangent", learn_tangent, METH_O, learn_tangent_doc},
                                 {"learn_state", learn_state, METH_NOARGS, learn_state_doc},
                                 {"set_mode", set_mode, METH_O, set_mode_doc},
                                 {"load_module", load_module, METH_O, load_module_doc},

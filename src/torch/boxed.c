@@ -269,9 +269,10 @@ void wick_boxed_backend(torch_ivalue *stack, uint64_t n_args, uint64_t n_results
 typedef struct glance {
     bool plain;
     bool requires_grad;
+    const char *dual; /* an argument with a forward-mode gradient, or NULL */
 } glance;
 
-static void look_at(torch_handle handle, glance *g)
+static void look_at(const char *name, torch_handle handle, glance *g)
 {
     bool defined = true;
     if (wick_torch_kind(handle) == WICK_TORCH_SPECIAL) {
@@ -279,21 +280,38 @@ static void look_at(torch_handle handle, glance *g)
         if (defined && wick_torch_is_dense(handle))
             g->plain = false; /* what is not, is refused here and now */
     }
-    if (defined && wick_torch_requires_grad(handle)) g->requires_grad = true;
+    if (!defined) return;
+    if (wick_torch_requires_grad(handle)) g->requires_grad = true;
+    if (!g->dual && wick_torch_has_tangent(handle)) g->dual = name;
 }
 
 static glance look_at_arguments(const wick_signature *sig, const torch_ivalue *stack)
 {
-    glance g = {.plain = true, .requires_grad = false};
+    glance g = {.plain = true};
     for (int i = 0; i < sig->n_inputs; i++) {
         const wick_param *p = &sig->inputs[i];
         if (p->kind != WICK_KIND_TENSOR) continue;
         if (!p->optional)
-            look_at(as_handle(stack[i]), &g);
+            look_at(p->name, as_handle(stack[i]), &g);
         else if (stack[i])
-            look_at(as_handle(*as_box(stack[i])), &g);
+            look_at(p->name, as_handle(*as_box(stack[i])), &g);
     }
     return g;
+}
+
+/* A tangent that is lost would be a wrong derivative. */
+static bool refuse_forward_mode(const wick_registration *r, const torch_ivalue *stack,
+                                const char *name)
+{
+    wick_text words = {0};
+    release_arguments(wick_registration_signature(r), stack);
+    wick_text_printf(&words,
+                     "%s: %s carries a forward-mode gradient (torch.func.jvp, forward_ad), and the "
+                     "operator has none: use reverse mode, or detach the argument",
+                     wick_registration_op(r)->name, name);
+    wick_boxed_fail(wick_text_str(&words));
+    wick_text_free(&words);
+    return false;
 }
 
 void wick_boxed_gate(torch_ivalue *stack, uint64_t n_args, uint64_t n_results, int slot)
@@ -301,7 +319,9 @@ void wick_boxed_gate(torch_ivalue *stack, uint64_t n_args, uint64_t n_results, i
     wick_registration *r = wick_registration_at(slot);
     glance g = look_at_arguments(wick_registration_signature(r), stack);
     bool ok;
-    if (g.requires_grad && shim.aoti_torch_grad_mode_is_enabled())
+    if (g.dual)
+        ok = refuse_forward_mode(r, stack, g.dual);
+    else if (g.requires_grad && shim.aoti_torch_grad_mode_is_enabled())
         ok = gradient_hook(r, stack, n_args, n_results);
     else if (g.plain && wick_torch_keys_are_plain())
         ok = run(r, stack);

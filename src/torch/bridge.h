@@ -108,6 +108,8 @@ void wick_torch_internals_disable(void);
 
 wick_torch_tensor_kind wick_torch_kind(torch_handle handle);
 bool wick_torch_requires_grad(torch_handle handle);
+/* It carries a forward-mode gradient, for which Wick has no rule. */
+bool wick_torch_has_tangent(torch_handle handle);
 /* The number of the device that its keys imply (CPU, meta); -1: it must be asked. */
 int32_t wick_torch_known_device(torch_handle handle);
 /* No dispatch mode, tracer, transform or autocast is active in this thread. */

@@ -26,6 +26,7 @@ static struct {
     wick_torch_tensor_kind kinds[MAX_KEYS];
     int32_t devices[MAX_KEYS]; /* torch's number of the device, where there is one of its kind; else
                                   -1 */
+    const void *no_tangent;    /* what a tensor without a forward gradient answers */
     int n_states;
     uint64_t states[MAX_STATES][2];
 } learnt;
@@ -65,12 +66,32 @@ static void remember(const wick_torch_example *e)
     learnt.kinds[learnt.n_keys++] = e->kind;
 }
 
+static const void *impl_of(torch_handle handle)
+{
+    const void *impl;
+    memcpy(&impl, (const void *)handle, sizeof impl);
+    return impl;
+}
+
+/* The implementation behind what a tensor answers when asked for its forward gradient. */
+static const void *tangent_of(torch_handle handle)
+{
+    const void *impl;
+    memcpy(&impl,
+           shim._ZNK3c1010TensorImpl8_fw_gradEmRKN2at10TensorBaseE(impl_of(handle), 0, handle),
+           sizeof impl);
+    return impl;
+}
+
+bool wick_torch_has_tangent(torch_handle handle) { return tangent_of(handle) != learnt.no_tangent; }
+
 bool wick_torch_learn(const wick_torch_example *examples, int n)
 {
     learnt.usable = false;
     learnt.word = -1;
     learnt.n_keys = learnt.n_states = 0;
     bool have = shim._ZNK3c1010TensorImpl13requires_gradEv &&
+                shim._ZNK3c1010TensorImpl8_fw_gradEmRKN2at10TensorBaseE &&
                 shim._ZN5torch8autograd4impl12bump_versionERKN2at6TensorE &&
                 shim._ZN2at4impl27torch_function_mode_enabledEv && shim._ZN2at12hasCallbacksEv;
     if (!have || n < 2) return false;
@@ -78,6 +99,9 @@ bool wick_torch_learn(const wick_torch_example *examples, int n)
         if (explains(w, examples, n)) learnt.word = w;
     if (learnt.word < 0) return false;
     for (int i = 0; i < n; i++) {
+        const void *impl = examples[i].impl, *none = tangent_of((torch_handle)(void *)&impl);
+        if (i == 0) learnt.no_tangent = none;
+        if (none != learnt.no_tangent) return false;
         if (shim._ZNK3c1010TensorImpl13requires_gradEv(examples[i].impl) !=
             examples[i].requires_grad)
             return false;
@@ -111,13 +135,6 @@ bool wick_torch_learn_state(void)
 
 bool wick_torch_internals_usable(void) { return learnt.usable && learnt.n_states > 0; }
 void wick_torch_internals_disable(void) { learnt.usable = false; }
-
-static const void *impl_of(torch_handle handle)
-{
-    const void *impl;
-    memcpy(&impl, (const void *)handle, sizeof impl);
-    return impl;
-}
 
 static int find_keys(torch_handle handle)
 {

@@ -76,6 +76,8 @@ typedef struct fake_facts {
 fake_facts *fake_facts_of(torch_handle handle);
 void fake_set_keys(torch_handle handle, uint64_t keys);
 uint64_t fake_keys(torch_handle handle);
+/* Every tensor carries a forward-mode gradient from now on, or none does. */
+void fake_set_tangent(bool dual);
 const void *fake_impl_of(torch_handle handle);
 void *fake_data(torch_handle handle);
 /* How often it or a view of it was written through torch's own functions. */

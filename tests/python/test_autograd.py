@@ -14,6 +14,7 @@ import pytest
 import torch
 import torch.utils.checkpoint
 from support import ADD_IN_PLACE, Made, run_python, spell
+from torch.autograd import forward_ad
 
 import wick
 
@@ -306,6 +307,20 @@ def test_gradients_add_up_along_a_graph(cube: Made, door: str) -> None:
     x = torch.tensor([2.0], requires_grad=True)
     (cube.by(door)(x) + cube.by(door)(x * 2)).sum().backward()
     assert x.grad.tolist() == [12.0 + 2 * 48.0]
+
+
+def test_forward_mode_is_refused(ops: Any) -> None:
+    """A tangent that is lost would be a wrong derivative."""
+    x, words = torch.randn(3), "relu: .* carries a forward-mode gradient"
+    with pytest.raises(RuntimeError, match=words):
+        torch.func.jvp(ops.relu, (x,), (x,))
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, torch.ones(3))
+        for tensor in (dual, dual[1:]):
+            with pytest.raises(RuntimeError, match=words):
+                ops.relu(tensor)
+        assert torch.equal(ops.relu(dual.detach()), torch.relu(x))
+        assert torch.equal(ops.relu(x), torch.relu(x))
 
 
 def test_no_grad_and_inference_mode(cube: Made, door: str) -> None:

@@ -84,6 +84,18 @@ Test(gate, special_tensors_are_sent_on_to_the_twin)
     cr_assert_eq(sent_on(), 2, "also for an optional");
 }
 
+Test(gate, forward_mode_is_refused_and_nothing_leaks)
+{
+    torch_ivalue stack[2];
+    fill(stack);
+    fake_set_tangent(true);
+    cr_assert_raises(run_gate("dup", stack),
+                     "dup: x carries a forward-mode gradient (torch.func.jvp, forward_ad), and the "
+                     "operator has none: use reverse mode, or detach the argument");
+    fake_set_tangent(false);
+    cr_assert_eq(sent_on(), 0);
+}
+
 Test(gate, an_active_mode_is_sent_on_to_the_twin)
 {
     torch_ivalue stack[2];
