@@ -426,7 +426,7 @@ GPU_SITUATIONS: dict[str, tuple[Callable[[Machine], list[Finding]], dict[str, An
     "driver-mismatch": (gpu.check_driver, {"devices": {"status": 18, "devices": []}}, "reboot"),
     "driver-broken": (gpu.check_driver, {"driver": {"error": "x", "crash": "SIGSEGV"}}, "reboot"),
     "driver-missing": (gpu.check_driver, {"driver": {"error": "x"}, "pci_gpu": True}, "--gpus all"),
-    "gpu-unused": (gpu.check_gpu, {"torch": {"version": "2.12.0+cpu"}}, "whl/cu130"),
+    "gpu-unused": (gpu.check_gpu, {"torch": {"version": "2.12.0+cpu"}}, "the cu130 build"),
     "gpu-hidden": (
         gpu.check_gpu,
         {"torch": {**CUDA, "available": False}, "env": {"CUDA_VISIBLE_DEVICES": ""}},

@@ -26,8 +26,8 @@ def _torch_for(m: Machine) -> str:
     """How to get a torch that this driver can run."""
     driver = tuple(m.driver.get("cuda", WHEELS[0]))
     fits = next((w for w in WHEELS if w[0] < driver[0] or w <= driver), WHEELS[-1])
-    index = f"https://download.pytorch.org/whl/cu{fits[0]}{fits[1]}"
-    return f"{m.pip} install --force-reinstall 'torch>=2.10' --index-url {index}"
+    build = f"cu{fits[0]}{fits[1]}"
+    return f"{m.pip} install --force-reinstall 'torch>=2.10'  # the {build} build: torch's install page has its index"
 
 
 def check_driver(m: Machine) -> list[Finding]:
