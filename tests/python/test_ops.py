@@ -497,3 +497,14 @@ def test_more_than_2_to_the_31_elements(ops):
     assert torch.equal(ops.reduce_sum_dim(x.view(1, -1, 1))[0, 0], want)
     y = ops.scale_bias_relu(x.view(-1, 1), torch.ones(1, dtype=torch.bfloat16), 2.0)
     assert y[-1, 0] == 0 and y[1 << 31, 0] == 5 and y[0, 0] == 3
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_add_out_refuses_partial_overlap(ops, shift):
+    base = torch.arange(10.0)
+    a, out = (base[:9], base[1:]) if shift else (base[1:], base[:9])
+    with pytest.raises(
+        RuntimeError, match="add_out: out is written in place, but partly overlaps a"
+    ):
+        ops.add_out(a, torch.ones(9), out)
+    assert torch.equal(base, torch.arange(10.0))
