@@ -1,21 +1,22 @@
 # WickFolders -- one object library per folder of src/, and the order in which folders may know each other
 #
-#   core <- signature <- {module, build} <- {load, torch} <- {python, cli}
+#   core <- {cuda, signature} <- {module, build} <- {load, torch} <- {python, cli}
 #
 # A folder's include path holds include/, the folder itself and what it USES, nothing more: an include that goes
 # upwards does not compile, and a USES that goes upwards does not configure.
 
-set(WICK_FOLDERS core signature module build load torch python cli)
+set(WICK_FOLDERS core cuda signature module build load torch python cli)
 
 # What each folder may use, all levels down.
 set(WICK_MAY_USE_core)
+set(WICK_MAY_USE_cuda core)
 set(WICK_MAY_USE_signature core)
-set(WICK_MAY_USE_module core signature)
-set(WICK_MAY_USE_build core signature)
-set(WICK_MAY_USE_load core signature module build)
-set(WICK_MAY_USE_torch core signature module)
-set(WICK_MAY_USE_python core signature module build load torch)
-set(WICK_MAY_USE_cli core signature module build load)
+set(WICK_MAY_USE_module core cuda signature)
+set(WICK_MAY_USE_build core cuda signature)
+set(WICK_MAY_USE_load core cuda signature module build)
+set(WICK_MAY_USE_torch core cuda signature module)
+set(WICK_MAY_USE_python core cuda signature module build load torch)
+set(WICK_MAY_USE_cli core cuda signature module build load)
 
 # What everything compiled here agrees on, tests included.
 function(wick_compile_as_ours target)

@@ -27,22 +27,13 @@ typedef wick_status (*wick_entry)(wick_ctx *ctx, const wick_slot *slot);
 /* Which CPUs a variant's host code runs on. */
 typedef enum wick_isa { WICK_ISA_BASELINE = 0, WICK_ISA_X86_64_V3 = 3 } wick_isa;
 
-/* Device code of one variant for one target: a cubin (arch = 90 for sm_90) or PTX. */
-typedef struct wick_device_code {
-    int32_t arch;
-    int32_t is_ptx;
-    const void *data;
-    uint64_t size;
-} wick_device_code;
-
 typedef struct wick_variant {
     uint8_t types[WICK_MAX_VARIABLES]; /* wick_dtype of each type variable of the signature, in its
                                           order; 0 after */
     int32_t isa;
-    wick_entry cpu;  /* NULL: no CPU version */
-    wick_entry cuda; /* NULL: no CUDA version */
-    const wick_device_code *device;
-    int64_t n_device;
+    wick_entry cpu;      /* NULL: no CPU version */
+    wick_entry cuda;     /* NULL: no CUDA version */
+    wick_device *device; /* the unit's; NULL: it has no kernels */
 } wick_variant;
 
 typedef struct wick_op_entry {

@@ -15,7 +15,7 @@
 
 /* The number of the binary contract between a module and its host. A host loads modules of its own
  * number only. */
-#define WICK_ABI 1
+#define WICK_ABI 2
 
 #ifdef __cplusplus
 #define WICK_EXTERN_C extern "C"
@@ -102,6 +102,47 @@ typedef struct wick_services {
     wick_status (*fail)(wick_ctx *ctx, wick_status status, const char *format, va_list args);
     wick_status (*parallel)(wick_ctx *ctx, int64_t n, int64_t grain, wick_body body, void *arg);
 } wick_services;
+
+/* ---- device code ----
+ * A unit of generated code (one file, one choice of element types) has one table of device code and
+ * one wick_kernel per __global__ function. Whoever loads the module fills in `launch`. */
+
+/* Device code of one unit for one target: a cubin (arch = 90 for sm_90) or PTX. */
+typedef struct wick_device_code {
+    int32_t arch;
+    int32_t is_ptx;
+    const void *data;
+    uint64_t size;
+} wick_device_code;
+
+/* A grid or a block. */
+typedef struct wick_dim3 {
+    int64_t x, y, z;
+} wick_dim3;
+
+typedef struct wick_device wick_device;
+
+typedef struct wick_kernel {
+    const char *name;
+    wick_device *device; /* whose code it is in */
+    void *host;          /* the host's own: what it knows of this kernel; NULL at first */
+} wick_kernel;
+
+/* Starts a kernel on ctx's device and stream. args: the address of each argument. */
+typedef wick_status (*wick_launcher)(wick_ctx *ctx, wick_kernel *kernel, wick_dim3 grid,
+                                     wick_dim3 block, int64_t shared_bytes, void **args);
+
+struct wick_device {
+    const wick_device_code
+        *code; /* what the module holds; the compiler's output may be elsewhere */
+    int64_t n_code;
+    wick_launcher launch; /* filled in by the host at load */
+    /* Makes the code that the module does not hold: fills a wick_device_code whose data lives as
+     * long as the process. Set by the host that compiles at run time; else NULL. */
+    wick_status (*resolve)(wick_ctx *ctx, wick_device *device, int32_t arch, wick_device_code *out);
+    void *resolve_arg;
+    void *host; /* the host's own: modules loaded from `code`; NULL at first */
+};
 
 /* One call's context: where it reports errors, which stream it runs on. Operators treat it as
  * opaque. */

@@ -210,7 +210,7 @@ static void add_variant(wick_text *out, const wick_unit *unit, const wick_scan_o
     } else {
         wick_text_add(out, "NULL");
     }
-    wick_text_add(out, ", NULL, NULL, 0},\n");
+    wick_text_add(out, ", NULL, NULL},\n");
 }
 
 static int count_ops(const wick_unit *unit)

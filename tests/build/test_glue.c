@@ -88,7 +88,7 @@ Test(glue, reads_as_expected)
               "static wick_status f_cpu_entry(wick_ctx *ctx, const wick_slot *slot)\n{\n"
               "    (void)slot;\n    return f_cpu(ctx, slot[0].p, slot[1].p, slot[2].i);\n}\n\n"
               "const wick_variant wick_variants_0[] = {\n"
-              "    {{4, 0, 0, 0}, 0, f_cpu_entry, NULL, NULL, 0},\n};\n\n"
+              "    {{4, 0, 0, 0}, 0, f_cpu_entry, NULL, NULL},\n};\n\n"
               "static const wick_variant *const wick_op_0[] = {\n    &wick_variants_0[0],\n};\n"
               "static const wick_op_entry wick_ops[] = {\n    {NULL, \"f\",\n"
               "        \"x: T[*N] -> y: T[*N] where T: f32 f64\",\n        \"f -- adds one\",\n"

@@ -52,7 +52,7 @@ static void compile_module(const char *output, int answer, const char *magic, co
         "#include <wick/glue.h>\n"
         "static wick_status run(wick_ctx *ctx, const wick_slot *slot)\n"
         "{\n    (void)ctx;\n    *(int64_t *)slot[0].p = %d;\n    return WICK_OK;\n}\n"
-        "static const wick_variant variant = {{0}, 0, run, 0, 0, 0};\n"
+        "static const wick_variant variant = {{0}, 0, run, 0, 0};\n"
         "static const wick_variant *const variants[] = {&variant};\n"
         "static const wick_op_entry ops[] = {{0, \"answer\", \"-> y: int\", \"the doc\",\n"
         "    \"/nowhere/answer.c\", 3, variants, 1}};\n"
