@@ -1,8 +1,9 @@
-/* half.h -- f16 and bf16 in software and by the CPU's own instructions; a part of op.h, which
- * includes it
+/* half.h -- f16 and bf16, in software, by the CPU's own instructions and by the GPU's; a part of
+ * op.h, which includes it
  *
  * Everything here is exact: f16 and bf16 to f32 without loss, back by rounding to nearest even, NaN
- * stays NaN. The software is without branches, so that loops over it vectorise on any CPU.
+ * stays NaN. The software is without branches, so that loops over it vectorise on any CPU. For the
+ * GPU it is a line of PTX, so that no header of CUDA's is needed.
  */
 #ifndef WICK_HALF_H
 #define WICK_HALF_H
@@ -36,6 +37,11 @@ WICK_FN int32_t wick_mask(bool yes) { return -(int32_t)yes; }
  * there, 0.5 is all there is to subtract. */
 WICK_FN float wick_f16_to_f32(wick_f16 h)
 {
+#if defined(__CUDA_ARCH__)
+    float f;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h.bits));
+    return f;
+#else
     int32_t magnitude = h.bits & 0x7fff;
     int32_t is_small = wick_mask(magnitude < 0x0400);
     int32_t top = (wick_mask(magnitude >= 0x7c00) & 0x38000000) |
@@ -44,6 +50,7 @@ WICK_FN float wick_f16_to_f32(wick_f16 h)
     int32_t small = (int32_t)wick_bits_of(wick_float_of((uint32_t)magnitude | 0x3f000000u) - 0.5f);
     uint32_t sign = (uint32_t)(h.bits & 0x8000) << 16;
     return wick_float_of((uint32_t)((small & is_small) | (normal & ~is_small)) | sign);
+#endif
 }
 
 /* Rounds to nearest even. What is too large for f16 is cut to 2^16 first, whose exponent is f16's
@@ -51,6 +58,10 @@ WICK_FN float wick_f16_to_f32(wick_f16 h)
  * weighs exactly as much as f16's. */
 WICK_FN wick_f16 wick_f32_to_f16(float f)
 {
+    wick_f16 h;
+#if defined(__CUDA_ARCH__)
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.bits) : "f"(f));
+#else
     int32_t w = (int32_t)wick_bits_of(f);
     int32_t magnitude = w & 0x7fffffff;
     int32_t nan = wick_mask(magnitude > 0x7f800000) & (0x0200 | ((magnitude >> 13) & 0x03ff));
@@ -58,8 +69,8 @@ WICK_FN wick_f16 wick_f32_to_f16(float f)
     int32_t normal = (m - 0x38000000 + 0xfff + ((m >> 13) & 1)) >> 13;
     int32_t small = (int32_t)wick_bits_of(wick_float_of((uint32_t)m) + 0.5f) - 0x3f000000;
     int32_t is_small = wick_mask(m < 0x38800000);
-    wick_f16 h;
     h.bits = (uint16_t)((small & is_small) | (normal & ~is_small) | nan | ((w >> 16) & 0x8000));
+#endif
     return h;
 }
 
@@ -68,13 +79,19 @@ WICK_FN float wick_bf16_to_f32(wick_bf16 b) { return wick_float_of((uint32_t)b.b
 /* Rounds to nearest even; NaN is cut and made quiet. */
 WICK_FN wick_bf16 wick_f32_to_bf16(float f)
 {
+    wick_bf16 b;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(b.bits) : "f"(f));
+#else
     uint32_t w = wick_bits_of(f);
     uint32_t nan = (uint32_t)wick_mask(f != f);
     uint32_t up = (0x7fffu + ((w >> 16) & 1u)) & ~nan;
-    wick_bf16 b;
     b.bits = (uint16_t)(((w + up) | (nan & 0x00400000u)) >> 16);
+#endif
     return b;
 }
+
+#if !defined(__CUDACC__)
 
 /* Arrays of halves go through the CPU's own instructions where it has them, with the same results
  * to the bit: f16 several times as fast, bf16 somewhat. The compilers' builtins, because
@@ -158,5 +175,7 @@ WICK_INLINE void wick_f32_to_bf16_array(wick_bf16 *to, const float *from, int64_
     for (int64_t k = 0; k < n; k++)
         to[done + k] = wick_f32_to_bf16(from[done + k]);
 }
+
+#endif /* !__CUDACC__ */
 
 #endif /* WICK_HALF_H */

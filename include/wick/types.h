@@ -33,12 +33,19 @@
 #define WICK_UNUSED
 #endif
 
-/* In front of a helper that an operator calls; and of one that must see which of its arguments are
- * constants, such as the length of a block. */
-#define WICK_FN static inline WICK_UNUSED
-#if defined(__GNUC__)
+/* In front of a helper that an operator calls, on the CPU and in kernels; and of one that must see
+ * which of its arguments are constants, such as the length of a block. WICK_HOST_FN: not in
+ * kernels.
+ */
+#define WICK_HOST_FN static inline WICK_UNUSED
+#if defined(__CUDACC__)
+#define WICK_FN WICK_HOST_FN __host__ __device__
+#define WICK_INLINE static WICK_UNUSED __host__ __device__ __forceinline__
+#elif defined(__GNUC__)
+#define WICK_FN WICK_HOST_FN
 #define WICK_INLINE WICK_FN __attribute__((always_inline))
 #else
+#define WICK_FN WICK_HOST_FN
 #define WICK_INLINE WICK_FN
 #endif
 
@@ -132,6 +139,8 @@ typedef struct wick_kernel {
 typedef wick_status (*wick_launcher)(wick_ctx *ctx, wick_kernel *kernel, wick_dim3 grid,
                                      wick_dim3 block, int64_t shared_bytes, void **args);
 
+enum { WICK_FACT_MULTIPROCESSORS = 0, WICK_FACT_L2_BYTES = 1, WICK_FACT_ARCH = 2 };
+
 struct wick_device {
     const wick_device_code
         *code; /* what the module holds; the compiler's output may be elsewhere */
@@ -141,6 +150,8 @@ struct wick_device {
      * long as the process. Set by the host that compiles at run time; else NULL. */
     wick_status (*resolve)(wick_ctx *ctx, wick_device *device, int32_t arch, wick_device_code *out);
     void *resolve_arg;
+    /* What the device of this call is like: one of WICK_FACT_*. Filled in by the host at load. */
+    int64_t (*fact)(wick_ctx *ctx, int32_t which);
     void *host; /* the host's own: modules loaded from `code`; NULL at first */
 };
 
@@ -148,11 +159,12 @@ struct wick_device {
  * opaque. */
 struct wick_ctx {
     const wick_services *services;
-    void *stream;     /* the CUDA stream to launch on; NULL on the CPU */
-    int32_t device;   /* the CUDA device's index; -1 on the CPU */
-    int32_t failed;   /* set by the first wick_fail; later ones keep the first message */
-    char *message;    /* owned by the context; NULL when nothing failed */
-    const void *host; /* the host's own data */
+    void *stream;         /* the CUDA stream to launch on; NULL on the CPU */
+    int32_t device;       /* the CUDA device's index; -1 on the CPU */
+    int32_t failed;       /* set by the first wick_fail; later ones keep the first message */
+    char *message;        /* owned by the context; NULL when nothing failed */
+    const void *host;     /* the host's own data */
+    const int64_t *tuned; /* measured launch choices for this call (WICK_TUNE); NULL: none */
 };
 
 #endif /* WICK_TYPES_H */

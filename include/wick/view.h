@@ -19,14 +19,13 @@
 #define WICK_AT3(view, bytes, i, j, k) wick_at(view, bytes, WICK_AT_HERE(view) 3, i, j, k, 0)
 #define WICK_AT4(view, bytes, i, j, k, l) wick_at(view, bytes, WICK_AT_HERE(view) 4, i, j, k, l)
 
-#if defined(WICK_DEBUG)
+#if defined(WICK_DEBUG) && !defined(__CUDACC__)
 #include <stdio.h>
 #define WICK_AT_HERE(view) #view, __FILE__, __LINE__,
 #define WICK_AT_PLACE const char *name, const char *file, int line,
 
-static inline WICK_UNUSED void wick_at_check(const wick_view *view, const char *name,
-                                             const char *file, int line, int n,
-                                             const int64_t *index)
+WICK_HOST_FN void wick_at_check(const wick_view *view, const char *name, const char *file, int line,
+                                int n, const int64_t *index)
 {
     if (!view) {
         fprintf(stderr, "%s:%d: WICK_AT: %s is NULL (absent)\n", file, line, name);
@@ -50,11 +49,11 @@ static inline WICK_UNUSED void wick_at_check(const wick_view *view, const char *
 #endif
 
 /* The address of an element; n is a constant, so that only the strides of n dims are read. */
-static inline WICK_UNUSED void *wick_at(const wick_view *view, size_t bytes, WICK_AT_PLACE int n,
-                                        int64_t i, int64_t j, int64_t k, int64_t l)
+WICK_FN void *wick_at(const wick_view *view, size_t bytes, WICK_AT_PLACE int n, int64_t i,
+                      int64_t j, int64_t k, int64_t l)
 {
     int64_t offset;
-#if defined(WICK_DEBUG)
+#if defined(WICK_DEBUG) && !defined(__CUDACC__)
     const int64_t index[4] = {i, j, k, l};
     wick_at_check(view, name, file, line, n, index);
 #endif
