@@ -24,6 +24,9 @@ typedef struct wick_build_options {
     bool debug;     /* symbols, no optimisation */
     bool all_types; /* wick_load_source: build every element type now, none at its first call */
     const char *cache_dir; /* NULL: $WICK_CACHE_DIR, else the user's cache folder */
+    bool no_cuda;          /* leave the operators' CUDA versions out (as USE_CUDA=0 does) */
+    const char *archs;     /* GPUs that wick_build_module compiles for ("sm_80,sm_90"); NULL:
+                              $WICK_CUDA_ARCHS, else a list of our own */
     bool keep;             /* keep the generated files (their folder is named in the log) */
     const char *depfile; /* wick_build_module: where to write what it was made from, as a make rule;
                             may be NULL */

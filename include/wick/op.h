@@ -16,9 +16,14 @@
 #include <wick/types.h>
 #include <wick/view.h>
 
-/* Both are read by the build; for the C compiler they declare a name and nothing else. */
+/* These are read by the build; for the C compiler they declare a name and nothing else. */
 #define WICK_OP(name, signature) struct wick_op_##name
 #define WICK_NAMESPACE(name) struct wick_namespace_##name
+/* So are these. `WICK_FAST_MATH;` compiles the file's kernels with fast, less exact mathematics.
+ * `WICK_TUNE(op, "threads: 128 256 512");` names launch choices that `wick tune` may measure; the
+ * operator asks for them with wick_tuned(ctx, threads, 256). */
+#define WICK_FAST_MATH struct wick_fast_math
+#define WICK_TUNE(name, choices) struct wick_tune_##name
 
 /* In front of an implementation (`<op>_cpu`, `<op>_cuda`). Both are host code, plain C; a file's
  * kernels and what they call are found by the build and given to NVRTC (or nvcc): docs/cuda.md. */

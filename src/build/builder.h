@@ -44,6 +44,9 @@ typedef struct wick_lexer {
     int linkage; /* 1 after `extern`, 2 after its "C" */
     int n_ifs;
     int ifs[WICK_LEX_MAX_IFS]; /* depth of braces at each open #if */
+    /* Told of every directive, from its # to the end of its line; may be NULL. */
+    void (*directive)(void *arg, const char *start, size_t size, int64_t line);
+    void *directive_arg;
 } wick_lexer;
 
 void wick_lex_start(wick_lexer *lex, const char *text, size_t bytes);
@@ -78,6 +81,12 @@ typedef struct wick_scan {
     const char *doc; /* the comment at the head, without its marks; "" when there is none */
     int n_ops;
     wick_scan_op *ops;
+    /* What the C compiler and what NVRTC or nvcc are given instead of the text (split.c). */
+    const char *host_text;   /* the text itself, where there is no device code */
+    const char *device_text; /* NULL: there is none */
+    int n_kernels;
+    bool needs_nvcc; /* it launches with <<<>>> */
+    bool fast_math;  /* it says WICK_FAST_MATH */
     int n_variables; /* of all operators together, in order of appearance */
     wick_variable variables[WICK_MAX_VARIABLES];
 } wick_scan;
@@ -86,6 +95,8 @@ typedef struct wick_scan {
  */
 wick_status wick_scan_source(wick_ctx *ctx, const wick_source *source, wick_scan *out);
 void wick_scan_free(wick_scan *scan);
+/* split.c: fills in host_text, device_text and what goes with them. Part of wick_scan_source. */
+wick_status wick_scan_split(wick_ctx *ctx, wick_scan *scan);
 /* The namespace for the table: the file's, else the options', else NULL. Refuses what is not a C
  * identifier and what torch or Wick own; `wick` is for those who ask for it in the options. */
 wick_status wick_scan_namespace(wick_ctx *ctx, const wick_scan *scan,
@@ -101,12 +112,25 @@ bool wick_scan_op_in(const wick_scan *scan, const wick_scan_op *op, const wick_d
 
 /* ---- glue.c ---- */
 
+/* Device code that goes into a unit: a file of it. */
+typedef struct wick_unit_code {
+    int32_t arch;
+    int ptx;
+    const char *path;
+    size_t bytes;
+} wick_unit_code;
+
 /* One file of generated C: a source with one choice of element types, for one level of CPUs. */
 typedef struct wick_unit {
     const wick_scan *scan;
     const char *ns;
     wick_dtype types[WICK_MAX_VARIABLES];
     wick_isa isa;
+    bool cuda;                  /* with the operators' CUDA versions */
+    const wick_unit_code *code; /* embedded; none where it is compiled at the first launch */
+    int n_code;
+    int64_t code_of;   /* the unit that holds these bytes: all levels of CPUs share them */
+    int64_t launchers; /* the unit whose launchers nvcc compiled */
 } wick_unit;
 
 /* Writes unit `which` of a module of n; the last one also holds the module's table. All operators
@@ -115,6 +139,11 @@ typedef struct wick_unit {
  * scanned, whatever happens to the file meanwhile. `for_reading` names the file instead. */
 void wick_glue_write(wick_text *out, const wick_unit *units, int64_t n, int64_t which,
                      bool for_reading);
+/* The unit as NVRTC, or nvcc in its stead, reads it. */
+void wick_glue_write_device(wick_text *out, const wick_unit *unit);
+/* The unit's launchers and kernels as nvcc reads them, where the file launches with <<<>>>. */
+void wick_glue_write_launchers(wick_text *out, const wick_unit *unit, int64_t which);
+
 /* ---- toolchain.c ---- */
 
 typedef struct wick_args {
@@ -144,7 +173,13 @@ typedef enum wick_flag_use {
     WICK_FLAG_DEPENDS,
     WICK_FLAG_OUTPUT,
     WICK_FLAG_LINK,
-    WICK_FLAG_LIBRARY
+    WICK_FLAG_LIBRARY,
+    WICK_FLAG_DEVICE, /* kernels, by NVRTC or nvcc */
+    WICK_FLAG_NVRTC,
+    WICK_FLAG_DEVICE_DEBUG,
+    WICK_FLAG_FAST_MATH,
+    WICK_FLAG_NVCC,     /* files that launch with <<<>>> */
+    WICK_FLAG_NVCC_LINK /* and their modules */
 } wick_flag_use;
 
 /* Every flag that Wick ever gives to a compiler, and why: what is run and what `wick show --flags`
@@ -167,6 +202,8 @@ wick_status wick_toolchain_find(wick_ctx *ctx, wick_arena *arena, const wick_bui
 /* $CFLAGS and the options' flags: last on a command line, where they override ours and libraries
  * are found. */
 void wick_toolchain_user_flags(const wick_build_options *options, wick_args *out);
+/* There is a program of that name, or at that path. */
+bool wick_toolchain_on_path(const char *name);
 /* "-march=native" and the like; NULL where there is none to give. */
 const char *wick_toolchain_march(bool portable, wick_isa isa);
 

@@ -91,7 +91,8 @@ static void count_directive(wick_lexer *lex, const char *word, size_t size)
 
 static void skip_directive(wick_lexer *lex)
 {
-    const char *word;
+    const char *word, *start = lex->at;
+    int64_t line = lex->line;
     step(lex);
     while (peek(lex, 0) == ' ' || peek(lex, 0) == '\t')
         step(lex);
@@ -105,6 +106,7 @@ static void skip_directive(wick_lexer *lex)
             step(lex);
         step(lex);
     }
+    if (lex->directive) lex->directive(lex->directive_arg, start, (size_t)(lex->at - start), line);
 }
 
 static void skip_blank(wick_lexer *lex)

@@ -144,8 +144,19 @@ static void add_choice_argument(wick_text *out, const wick_scan *scan, const wic
 
 /* ---- entries ---- */
 
-static void add_input(wick_text *out, const wick_scan *scan, const wick_param *param, int *slot)
+/* The C++ that nvcc reads converts no pointers by itself. */
+static void add_cast(wick_text *out, const wick_signature *sig, const wick_param *param,
+                     bool written)
 {
+    wick_text_add(out, "(");
+    wick_param_print_c_type(out, sig, param, written);
+    wick_text_add(out, ")");
+}
+
+static void add_input(wick_text *out, const wick_scan *scan, const wick_signature *sig, int input,
+                      bool casts, int *slot)
+{
+    const wick_param *param = &sig->inputs[input];
     static const char members[] = {[WICK_KIND_TENSOR] = 'p',
                                    [WICK_KIND_INT] = 'i',
                                    [WICK_KIND_FLOAT] = 'f',
@@ -153,6 +164,7 @@ static void add_input(wick_text *out, const wick_scan *scan, const wick_param *p
                                    [WICK_KIND_STR] = 's'};
     if (param->kind == WICK_KIND_SHAPE) return;
     wick_text_add(out, ", ");
+    if (casts && param->kind == WICK_KIND_TENSOR) add_cast(out, sig, param, false);
     if (param->kind == WICK_KIND_CHOICE) {
         add_choice_argument(out, scan, param, *slot);
     } else {
@@ -161,32 +173,46 @@ static void add_input(wick_text *out, const wick_scan *scan, const wick_param *p
     ++*slot;
 }
 
-static void add_entry(wick_text *out, const wick_scan *scan, const wick_scan_op *op)
+static void add_arguments(wick_text *out, const wick_scan *scan, const wick_signature *sig,
+                          bool casts)
 {
-    const wick_signature *sig = op->signature;
     int slot = 0;
-    wick_text_printf(out,
-                     "static wick_status %s_cpu_entry(wick_ctx *ctx, const wick_slot *slot)\n{\n"
-                     "    (void)slot;\n    return %s_cpu(ctx",
-                     op->name, op->name);
     for (int i = 0; i < sig->n_inputs; i++) {
-        add_input(out, scan, &sig->inputs[i], &slot);
+        add_input(out, scan, sig, i, casts, &slot);
     }
     for (int i = 0; i < sig->n_outputs + sig->n_scratch; i++) {
-        wick_text_printf(out, ", slot[%d].p", slot++);
+        wick_text_add(out, ", ");
+        if (casts)
+            add_cast(out, sig,
+                     i < sig->n_outputs ? &sig->outputs[i] : &sig->scratch[i - sig->n_outputs],
+                     true);
+        wick_text_printf(out, "slot[%d].p", slot++);
     }
     for (int i = 0; i < sig->n_dims; i++) {
         if (sig->dims[i].from_int < 0) wick_text_printf(out, ", slot[%d].i", slot++);
     }
+}
+
+static void add_entry(wick_text *out, const wick_scan *scan, const wick_scan_op *op,
+                      const char *device)
+{
+    wick_text_printf(out,
+                     "static wick_status %s_%s_entry(wick_ctx *ctx, const wick_slot *slot)\n{\n"
+                     "    (void)slot;\n    return %s_%s(ctx",
+                     op->name, device, op->name, device);
+    add_arguments(out, scan, op->signature, false);
     wick_text_add(out, ");\n}\n\n");
 }
 
-static void add_prototypes(wick_text *out, const wick_scan *scan)
+/* The launcher is in another unit, which nvcc compiles. */
+static bool is_elsewhere(const wick_scan *scan) { return scan->needs_nvcc; }
+
+static void add_prototypes(wick_text *out, const wick_scan *scan, bool for_cpu, bool for_cuda)
 {
     for (int i = 0; i < scan->n_ops; i++) {
         const wick_scan_op *op = &scan->ops[i];
         for (int cuda = 0; cuda < 2; cuda++) {
-            if (!(cuda ? op->has_cuda : op->has_cpu)) continue;
+            if (!(cuda ? op->has_cuda && for_cuda : op->has_cpu && for_cpu)) continue;
             wick_text_add(out, "static WICK_UNUSED ");
             wick_signature_print_prototype(out, op->signature, cuda ? "cuda" : "cpu", false);
             wick_text_add(out, ";\n");
@@ -206,11 +232,17 @@ static void add_variant(wick_text *out, const wick_unit *unit, const wick_scan_o
     }
     wick_text_printf(out, "}, %d, ", (int)unit->isa);
     if (op->has_cpu) {
-        wick_text_printf(out, "%s_cpu_entry", op->name);
+        wick_text_printf(out, "%s_cpu_entry, ", op->name);
     } else {
-        wick_text_add(out, "NULL");
+        wick_text_add(out, "NULL, ");
     }
-    wick_text_add(out, ", NULL, NULL},\n");
+    if (!op->has_cuda || !unit->cuda) {
+        wick_text_add(out, "NULL, NULL},\n");
+    } else if (is_elsewhere(unit->scan)) {
+        wick_text_printf(out, "wick_nvcc_%lld_%s, NULL},\n", (long long)unit->launchers, op->name);
+    } else {
+        wick_text_printf(out, "%s_cuda_entry, &wick_this_device},\n", op->name);
+    }
 }
 
 static int count_ops(const wick_unit *unit)
@@ -228,7 +260,15 @@ static void add_variants(wick_text *out, const wick_unit *unit, int64_t which)
     if (count_ops(unit) == 0) return;
     for (int i = 0; i < scan->n_ops; i++) {
         const wick_scan_op *op = &scan->ops[i];
-        if (op->has_cpu && wick_scan_op_in(scan, op, unit->types)) add_entry(out, scan, op);
+        if (!wick_scan_op_in(scan, op, unit->types)) continue;
+        if (op->has_cpu) add_entry(out, scan, op, "cpu");
+        if (!op->has_cuda || !unit->cuda) continue;
+        if (is_elsewhere(scan))
+            wick_text_printf(out,
+                             "wick_status wick_nvcc_%lld_%s(wick_ctx *, const wick_slot *);\n\n",
+                             (long long)unit->launchers, op->name);
+        else
+            add_entry(out, scan, op, "cuda");
     }
     wick_text_printf(out, "const wick_variant wick_variants_%lld[] = {\n", (long long)which);
     for (int i = 0; i < scan->n_ops; i++) {
@@ -345,23 +385,92 @@ static void add_head(wick_text *out, const wick_unit *unit)
     add_choices(out, scan);
 }
 
-static void add_source(wick_text *out, const wick_scan *scan, bool for_reading)
+static void add_source(wick_text *out, const wick_scan *scan, const char *text)
 {
-    wick_text_add(out, for_reading ? "#include " : "#line 1 ");
+    wick_text_add(out, text ? "#line 1 " : "#include ");
     add_file_literal(out, scan->file);
     wick_text_add(out, "\n");
-    if (for_reading) return;
-    wick_text_addn(out, scan->text, scan->text_bytes);
+    if (!text) return;
+    wick_text_add(out, text);
     wick_text_add(out, "\n");
+}
+
+/* ---- device code ---- */
+
+/* The bytes come from files, by the assembler: as text in C they would take seconds to read. */
+static void add_code(wick_text *out, const wick_unit *unit, int64_t which)
+{
+    for (int i = 0; i < unit->n_code; i++) {
+        const wick_unit_code *code = &unit->code[i];
+        long long owner = (long long)unit->code_of;
+        wick_text_printf(out, "extern const char wick_code_%lld_%d[];\n", owner, i);
+        if (unit->code_of != which) continue;
+        wick_text_printf(
+            out,
+            "__asm__(\".pushsection .rodata\\n.balign 64\\n.globl wick_code_%lld_%d\\n\"\n"
+            "        \".hidden wick_code_%lld_%d\\nwick_code_%lld_%d:\\n\"\n"
+            "        \".incbin \\\"%s\\\"\\n.popsection\\n\");\n",
+            owner, i, owner, i, owner, i, code->path);
+    }
+    if (unit->n_code > 0) wick_text_add(out, "static const wick_device_code wick_codes[] = {\n");
+    for (int i = 0; i < unit->n_code; i++)
+        wick_text_printf(out, "    {%d, %d, wick_code_%lld_%d, %llu},\n", (int)unit->code[i].arch,
+                         unit->code[i].ptx, (long long)unit->code_of, i,
+                         (unsigned long long)unit->code[i].bytes);
+    if (unit->n_code > 0) wick_text_add(out, "};\n");
+    wick_text_printf(
+        out, "static WICK_UNUSED wick_device wick_this_device = {%s, %d, 0, 0, 0, 0, 0};\n\n",
+        unit->n_code ? "wick_codes" : "NULL", unit->n_code);
+}
+
+static bool has_cuda(const wick_scan *scan)
+{
+    bool any = scan->device_text != NULL;
+    for (int i = 0; i < scan->n_ops; i++)
+        any = any || scan->ops[i].has_cuda;
+    return any;
 }
 
 void wick_glue_write(wick_text *out, const wick_unit *units, int64_t n, int64_t which,
                      bool for_reading)
 {
     const wick_unit *unit = &units[which];
+    bool cuda = has_cuda(unit->scan);
     add_head(out, unit);
-    add_prototypes(out, unit->scan);
+    if (cuda)
+        wick_text_add(out, "#if !defined(__host__)\n#define __host__\n#define __device__\n"
+                           "#define __forceinline__ inline\n#endif\n");
+    if (cuda && !is_elsewhere(unit->scan)) add_code(out, unit, which);
+    add_prototypes(out, unit->scan, true, !is_elsewhere(unit->scan));
     add_variants(out, unit, which);
     if (which == n - 1) add_table(out, units, n);
-    add_source(out, unit->scan, for_reading);
+    add_source(out, unit->scan, for_reading ? NULL : unit->scan->host_text);
+}
+
+void wick_glue_write_device(wick_text *out, const wick_unit *unit)
+{
+    add_head(out, unit);
+    add_source(out, unit->scan, unit->scan->device_text);
+}
+
+void wick_glue_write_launchers(wick_text *out, const wick_unit *unit, int64_t which)
+{
+    const wick_scan *scan = unit->scan;
+    add_head(out, unit);
+    add_prototypes(out, scan, false, true);
+    for (int i = 0; i < scan->n_ops; i++) {
+        const wick_scan_op *op = &scan->ops[i];
+        if (!op->has_cuda || !wick_scan_op_in(scan, op, unit->types)) continue;
+        wick_text_printf(
+            out,
+            "extern \"C\" wick_status wick_nvcc_%lld_%s(wick_ctx *ctx, const wick_slot "
+            "*slot)\n{\n    int was = 0;\n    (void)slot;\n    cudaGetDevice(&was);\n"
+            "    if (was != ctx->device) cudaSetDevice(ctx->device);\n"
+            "    wick_status status = %s_cuda(ctx",
+            (long long)which, op->name, op->name);
+        add_arguments(out, scan, op->signature, true);
+        wick_text_add(out, ");\n    if (was != ctx->device) cudaSetDevice(was);\n"
+                           "    return status;\n}\n\n");
+    }
+    add_source(out, scan, scan->device_text);
 }

@@ -461,7 +461,8 @@ wick_status wick_scan_source(wick_ctx *ctx, const wick_source *source, wick_scan
     WICK_TRY(read_doc(ctx, out));
     WICK_TRY(read_macros(ctx, out));
     WICK_TRY(unify_types(ctx, out));
-    return find_implementations(ctx, out);
+    WICK_TRY(find_implementations(ctx, out));
+    return wick_scan_split(ctx, out);
 }
 
 void wick_scan_free(wick_scan *scan)

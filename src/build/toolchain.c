@@ -76,6 +76,24 @@ const wick_flag wick_toolchain_flags[] = {
     {WICK_FLAG_LINK, "-Wl,-z,defs", NULL,
      "a function that nobody defines is an error now, not at the first call"},
     {WICK_FLAG_LIBRARY, "-lm", NULL, "the C library's mathematics"},
+    {WICK_FLAG_DEVICE, "-std=c++17", NULL, "what CUDA's compilers call the C of a kernel"},
+    {WICK_FLAG_DEVICE, "-diag-suppress=177,550", NULL,
+     "a kernel need not use every function and variable of the file"},
+    {WICK_FLAG_NVRTC, "-default-device", NULL,
+     "plain functions of the author's headers may be called by kernels"},
+    {WICK_FLAG_DEVICE_DEBUG, "-lineinfo", NULL, "profilers and sanitizers name the source's lines"},
+    {WICK_FLAG_FAST_MATH, "-use_fast_math", NULL,
+     "WICK_FAST_MATH; in the file: faster and less exact division, roots, exponentials"},
+    {WICK_FLAG_NVCC, "-c", NULL, "an object with launchers and kernels"},
+    {WICK_FLAG_NVCC, "-std=c++17", NULL, "what nvcc reads"},
+    {WICK_FLAG_NVCC, "-O3", NULL, "the code runs far more often than it is compiled"},
+    {WICK_FLAG_NVCC, "-Xcompiler=-fPIC,-fvisibility=hidden", NULL,
+     "a module is mapped anywhere and shows its table alone"},
+    {WICK_FLAG_NVCC_LINK, "-shared", NULL, "a module is a shared object"},
+    {WICK_FLAG_NVCC_LINK, "-cudart=static", NULL,
+     "CUDA's runtime goes into the module: it loads where there is no CUDA"},
+    {WICK_FLAG_NVCC_LINK, "-Xlinker=-z,defs,--as-needed", NULL,
+     "a function that nobody defines is an error now; a library that nobody needs is not linked"},
 };
 
 const int wick_toolchain_n_flags = WICK_COUNT(wick_toolchain_flags);
@@ -141,7 +159,7 @@ static bool is_program(const char *folder, size_t n, const char *name)
     return found;
 }
 
-static bool on_path(const char *name)
+bool wick_toolchain_on_path(const char *name)
 {
     const char *path = getenv("PATH");
     if (strchr(name, '/')) return access(name, X_OK) == 0;
@@ -161,14 +179,14 @@ static wick_status add_compiler(wick_ctx *ctx, const wick_build_options *options
     wick_args_split(out, cc);
     if (out->failed) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
     if (out->count > 0) {
-        if (on_path(out->items[0])) return WICK_OK;
+        if (wick_toolchain_on_path(out->items[0])) return WICK_OK;
         return wick_fail(ctx, WICK_ECOMPILE,
                          "the C compiler \"%s\" (%s) cannot be run: install it, or name another",
                          out->items[0],
                          options && options->compiler ? "the one asked for" : "from $CC");
     }
     for (int i = 0; i < WICK_COUNT(usual); i++) {
-        if (!on_path(usual[i])) continue;
+        if (!wick_toolchain_on_path(usual[i])) continue;
         wick_args_add(out, usual[i]);
         return WICK_OK;
     }

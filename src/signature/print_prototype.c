@@ -15,14 +15,12 @@ static void print_elem(wick_text *out, const wick_signature *sig, const wick_ele
     }
 }
 
-/* `written`: a result or a scratch buffer, so everything is a pointer. */
-static void print_param(wick_text *out, const wick_signature *sig, const wick_param *param,
-                        bool written, bool names)
+void wick_param_print_c_type(wick_text *out, const wick_signature *sig, const wick_param *param,
+                             bool written)
 {
-    const char *star = written ? " *" : names ? " " : "";
-    if (param->kind == WICK_KIND_SHAPE) return;
-    wick_text_add(out, ", ");
+    const char *star = written ? " *" : "";
     switch (param->kind) {
+    case WICK_KIND_SHAPE: break;
     case WICK_KIND_INT: wick_text_printf(out, "int64_t%s", star); break;
     case WICK_KIND_FLOAT: wick_text_printf(out, "double%s", star); break;
     case WICK_KIND_BOOL: wick_text_printf(out, "bool%s", star); break;
@@ -37,7 +35,17 @@ static void print_param(wick_text *out, const wick_signature *sig, const wick_pa
         wick_text_add(out, " *");
         break;
     }
-    if (names) wick_text_add(out, param->name);
+}
+
+static void print_param(wick_text *out, const wick_signature *sig, const wick_param *param,
+                        bool written, bool names)
+{
+    if (param->kind == WICK_KIND_SHAPE) return;
+    wick_text_add(out, ", ");
+    wick_param_print_c_type(out, sig, param, written);
+    if (!names) return;
+    if (out->size > 0 && out->data[out->size - 1] != '*') wick_text_add(out, " ");
+    wick_text_add(out, param->name);
 }
 
 void wick_signature_print_prototype(wick_text *out, const wick_signature *sig, const char *suffix,

@@ -172,6 +172,10 @@ void wick_signature_print_schema(wick_text *out, const wick_signature *sig);
  * the parameters'. */
 void wick_signature_print_prototype(wick_text *out, const wick_signature *sig, const char *suffix,
                                     bool names);
+/* The C type of one parameter; `written`: a result or a scratch buffer, so everything is a pointer.
+ */
+void wick_param_print_c_type(wick_text *out, const wick_signature *sig, const wick_param *param,
+                             bool written);
 /* "def relu(x: Tensor, *, out: Tensor | None = None) -> Tensor: ..." */
 void wick_signature_print_stub(wick_text *out, const wick_signature *sig);
 /* "relu(x, bias, scale=1.0, *, out=None)": as inspect.signature wants it in a builtin's

@@ -1,0 +1,59 @@
+/* device.h -- a unit's kernels, compiled
+ *
+ *   device.c     what is compiled, with which flags, and what the compiler's words mean
+ *   nvcc.c       nvcc instead of NVRTC, and for the files that launch with <<<>>>
+ *   cubins.c     the same out of the cache
+ */
+#ifndef WICK_BUILD_DEVICE_H
+#define WICK_BUILD_DEVICE_H
+
+#include "builder.h"
+#include "cuda.h"
+
+typedef struct wick_device_target {
+    int32_t arch;
+    bool ptx;
+} wick_device_target;
+
+/* ---- device.c ---- */
+
+/* Compiles the kernels of a unit. *code is owned by the caller. Messages begin FILE:LINE: */
+wick_status wick_device_compile(wick_ctx *ctx, const wick_unit *unit,
+                                const wick_build_options *options, wick_device_target target,
+                                wick_text *warnings, char **code, size_t *size);
+/* All that decides about the result: text, headers, flags, compiler, target. */
+wick_status wick_device_identity(wick_ctx *ctx, const wick_unit *unit,
+                                 const wick_build_options *options, wick_device_target target,
+                                 wick_text *out);
+/* What a compiler of CUDA said, told about the author's file; its first error is the failure. */
+wick_status wick_device_diagnose(wick_ctx *ctx, const wick_scan *scan, const char *log);
+void wick_device_warnings(wick_text *out, const char *log);
+/* What an ahead-of-time build is made for: the options' word, $WICK_CUDA_ARCHS, or ours. */
+wick_status wick_device_archs(wick_ctx *ctx, const wick_build_options *options, wick_archs *out);
+/* The CUDA half is wanted: neither --no-cuda nor USE_CUDA=0. */
+bool wick_device_wanted(const wick_build_options *options);
+
+/* ---- nvcc.c ---- */
+
+/* The nvcc to run; NULL: there is none. $WICK_CUDA_COMPILER may name it. Lives in the arena. */
+const char *wick_nvcc_find(wick_arena *arena);
+/* $WICK_CUDA_COMPILER asks for nvcc, or there is no NVRTC. */
+bool wick_nvcc_preferred(wick_ctx *ctx);
+wick_status wick_nvcc_compile(wick_ctx *ctx, const wick_scan *scan, const char *text,
+                              const wick_args *flags, wick_device_target target,
+                              wick_text *warnings, char **code, size_t *size);
+/* The command for a unit of launchers, all but input and output. */
+wick_status wick_nvcc_command(wick_ctx *ctx, const wick_scan *scan,
+                              const wick_build_options *options, const wick_archs *archs,
+                              wick_args *out);
+
+/* ---- cubins.c ---- */
+
+/* The kernels of one choice of element types for one device, out of the cache or compiled and put
+ * there. *code lives as long as the caller keeps it: wick_free. */
+wick_status wick_device_cached(wick_ctx *ctx, const wick_scan *scan, const wick_dtype *types,
+                               const wick_build_options *options, int32_t arch,
+                               const wick_build_watch *watch, wick_text *warnings, char **code,
+                               size_t *size);
+
+#endif /* WICK_BUILD_DEVICE_H */
