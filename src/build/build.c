@@ -7,7 +7,7 @@
  * Everything happens in a private folder that is removed at the end; the module is moved to its
  * place when it is whole.
  */
-#include "builder.h"
+#include "device.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -19,8 +19,11 @@ typedef struct plan {
     char *folder;
     wick_args compiler;
     wick_unit *units; /* those that are built, then those that are only checked */
-    int64_t n_built, n_checked;
-    wick_job *jobs;            /* one per unit, and one for the link */
+    int64_t n_built, n_checked, n_launchers;
+    bool ahead_of_time; /* device code goes into the module; else it is compiled at its first launch
+                         */
+    wick_archs archs;   /* of launchers that nvcc compiles */
+    wick_job *jobs;     /* one per unit, one per unit of launchers, and one for the link */
     wick_text *warnings;       /* the report's; NULL: nobody asks */
     wick_build_report *report; /* NULL likewise */
 } plan;
@@ -50,6 +53,9 @@ void wick_build_report_free(wick_build_report *report)
 
 /* ---- commands ---- */
 
+/* One unit is compiled and linked by one command. */
+static bool is_alone(const plan *p) { return p->n_built == 1 && p->n_launchers == 0; }
+
 static wick_status write_unit(plan *p, int64_t i)
 {
     wick_text code = {0};
@@ -72,7 +78,7 @@ static wick_status make_job(plan *p, int64_t i)
     const wick_unit *unit = &p->units[i];
     wick_job *job = &p->jobs[i];
     const char *march = wick_toolchain_march(p->options && p->options->portable, unit->isa);
-    bool checked = i >= p->n_built, alone = p->n_built == 1;
+    bool checked = i >= p->n_built, alone = is_alone(p);
     WICK_TRY(write_unit(p, i));
     job->unit = i;
     job->what = unit->scan->file;
@@ -102,19 +108,61 @@ static wick_status make_job(plan *p, int64_t i)
     return job->argv.failed ? out_of_memory(p->ctx) : WICK_OK;
 }
 
+/* A unit of launchers goes with the first unit of its element types. */
+static bool has_launchers(const plan *p, int64_t i)
+{
+    const wick_unit *unit = &p->units[i];
+    return i < p->n_built && unit->cuda && unit->scan->needs_nvcc && unit->launchers == i;
+}
+
+static wick_status make_launchers(plan *p, int64_t i, wick_job *job)
+{
+    const wick_unit *unit = &p->units[i];
+    wick_text code = {0};
+    const char *path = path_of(p, i, ".cu");
+    char *include = NULL;
+    job->unit = i;
+    job->what = unit->scan->file;
+    job->argv.arena = &p->arena;
+    WICK_TRY(wick_nvcc_command(p->ctx, unit->scan, p->options, &p->archs, &job->argv));
+    wick_glue_write_launchers(&code, unit, i);
+    wick_status status = code.failed || !path ? out_of_memory(p->ctx)
+                                              : wick_file_write(p->ctx, path, code.data, code.size);
+    wick_text_free(&code);
+    if (status == WICK_OK && !(p->options && p->options->include_dir))
+        status = wick_install_include(p->ctx, &include);
+    if (status) return status;
+    wick_toolchain_add(WICK_FLAG_INCLUDE, &job->argv);
+    wick_args_add(&job->argv, include ? wick_arena_strndup(&p->arena, include, strlen(include))
+                                      : p->options->include_dir);
+    wick_free(include);
+    wick_toolchain_add(WICK_FLAG_INCLUDE, &job->argv);
+    wick_args_add(&job->argv, *unit->scan->folder ? unit->scan->folder : ".");
+    wick_toolchain_add(WICK_FLAG_OUTPUT, &job->argv);
+    wick_args_add(&job->argv, path_of(p, i, ".cu.o"));
+    wick_args_add(&job->argv, path);
+    return job->argv.failed ? out_of_memory(p->ctx) : WICK_OK;
+}
+
 static wick_status make_link(plan *p, wick_job *job)
 {
     job->what = "linking";
     job->argv.arena = &p->arena;
-    wick_args_all(&job->argv, &p->compiler);
-    wick_toolchain_add(WICK_FLAG_LINK, &job->argv);
+    if (p->n_launchers > 0) {
+        wick_args_add(&job->argv, wick_nvcc_find(&p->arena));
+        wick_toolchain_add(WICK_FLAG_NVCC_LINK, &job->argv);
+    } else {
+        wick_args_all(&job->argv, &p->compiler);
+        wick_toolchain_add(WICK_FLAG_LINK, &job->argv);
+    }
     wick_toolchain_add(WICK_FLAG_OUTPUT, &job->argv);
     wick_args_add(&job->argv, path_of(p, 0, ".so"));
     for (int64_t i = 0; i < p->n_built; i++) {
         wick_args_add(&job->argv, path_of(p, i, ".o"));
+        if (has_launchers(p, i)) wick_args_add(&job->argv, path_of(p, i, ".cu.o"));
     }
     wick_toolchain_add(WICK_FLAG_LIBRARY, &job->argv);
-    wick_toolchain_user_flags(p->options, &job->argv);
+    if (p->n_launchers == 0) wick_toolchain_user_flags(p->options, &job->argv);
     return job->argv.failed ? out_of_memory(p->ctx) : WICK_OK;
 }
 
@@ -142,22 +190,34 @@ static wick_status run_link(plan *p, wick_job *job)
 
 static wick_status run_jobs(plan *p)
 {
-    int64_t n = p->n_built + p->n_checked, failed;
-    p->jobs = wick_arena_alloc(&p->arena, (size_t)(n + 1) * sizeof *p->jobs);
+    int64_t n = p->n_built + p->n_checked, failed, all = n;
+    for (int64_t i = 0; i < n; i++)
+        p->n_launchers += has_launchers(p, i);
+    p->jobs = wick_arena_alloc(&p->arena, (size_t)(n + p->n_launchers + 1) * sizeof *p->jobs);
     if (!p->jobs) return out_of_memory(p->ctx);
+    if (p->ahead_of_time)
+        WICK_TRY(wick_embed_compile(p->ctx, &p->arena, p->folder, p->units, p->n_built, p->options,
+                                    p->warnings));
     for (int64_t i = 0; i < n; i++) {
         WICK_TRY(make_job(p, i));
+        if (has_launchers(p, i)) WICK_TRY(make_launchers(p, i, &p->jobs[all++]));
     }
-    WICK_TRY(wick_jobs_run(p->ctx, p->jobs, n, p->options, &failed));
+    WICK_TRY(wick_jobs_run(p->ctx, p->jobs, all, p->options, &failed));
     if (failed >= 0) {
         keep_log(p, &p->jobs[failed]);
+        if (failed >= n)
+            return wick_device_diagnose(p->ctx, p->units[p->jobs[failed].unit].scan,
+                                        wick_text_str(&p->jobs[failed].result.output));
         return wick_diagnose_failure(p->ctx, p->units, n, failed, &p->jobs[failed].result,
                                      p->folder);
     }
     for (int64_t i = 0; i < n; i++) {
         wick_diagnose_warnings(p->warnings, &p->jobs[i].result, p->folder);
     }
-    return p->n_built > 1 ? run_link(p, &p->jobs[n]) : WICK_OK;
+    for (int64_t i = n; i < all; i++) {
+        wick_device_warnings(p->warnings, wick_text_str(&p->jobs[i].result.output));
+    }
+    return is_alone(p) ? WICK_OK : run_link(p, &p->jobs[all]);
 }
 
 /* Adds the folders that a command searches for headers and that authors may fill, absolute. */
@@ -254,7 +314,7 @@ static wick_status run_plan(plan *p, const char *output)
         wick_text_printf(p->warnings, "the generated files are in %s\n", p->folder);
     }
 done:
-    wick_jobs_free(p->jobs, p->jobs ? p->n_built + p->n_checked + 1 : 0);
+    wick_jobs_free(p->jobs, p->jobs ? p->n_built + p->n_checked + p->n_launchers + 1 : 0);
     if (!keep) wick_dir_remove(p->folder);
     wick_free(p->folder);
     wick_arena_free(&p->arena);
@@ -279,6 +339,14 @@ static wick_status make_room(plan *p, int64_t n)
     return p->units ? WICK_OK : out_of_memory(p->ctx);
 }
 
+/* Ahead of time a file's CUDA half is built wherever it is wanted. At load, kernels wait for their
+ * first launch; launchers for nvcc are built for the device at hand. */
+static bool with_cuda(plan *p, const wick_scan *scan)
+{
+    if (!wick_device_wanted(p->options)) return false;
+    return p->ahead_of_time || !scan->needs_nvcc || wick_device_at_hand(&p->archs);
+}
+
 /* The units of one choice of types, one per level of CPUs. */
 static wick_status add_built(plan *p, const wick_scan *scan, const wick_dtype *types)
 {
@@ -286,6 +354,8 @@ static wick_status add_built(plan *p, const wick_scan *scan, const wick_dtype *t
         wick_unit *unit = &p->units[p->n_built++];
         unit->scan = scan;
         unit->isa = level ? WICK_ISA_X86_64_V3 : WICK_ISA_BASELINE;
+        unit->cuda = with_cuda(p, scan);
+        unit->launchers = p->n_built - 1 - level;
         memcpy(unit->types, types, sizeof unit->types);
         WICK_TRY(wick_scan_namespace(p->ctx, scan, p->options, &unit->ns));
     }
@@ -394,12 +464,17 @@ wick_status wick_build_module(wick_ctx *ctx, const wick_source *sources, int64_t
 {
     wick_build_report report = {0};
     const char *depfile = options ? options->depfile : NULL;
-    plan p = {.ctx = ctx, .options = options, .warnings = &report.warnings, .report = &report};
+    plan p = {.ctx = ctx,
+              .options = options,
+              .ahead_of_time = true,
+              .warnings = &report.warnings,
+              .report = &report};
     wick_scan *scans = NULL;
     wick_status status;
     int64_t n = 0;
     if (warnings) *warnings = NULL;
     if (n_sources < 1) return wick_fail(ctx, WICK_EINVAL, "there is no source to build");
+    WICK_TRY(wick_device_archs(ctx, options, &p.archs));
     scans = wick_calloc((size_t)n_sources, sizeof *scans);
     status = scans ? WICK_OK : out_of_memory(ctx);
     while (!status && n < n_sources) {

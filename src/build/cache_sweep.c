@@ -158,7 +158,9 @@ wick_status wick_cache_verify(wick_ctx *ctx, const wick_cache *cache, int64_t *c
     for (int64_t i = 0; i < n && s == WICK_OK; i++) {
         char *ending = strchr(list[i].name, '.'), *data = NULL;
         size_t bytes;
-        bool sealed = ending > list[i].name && (!strcmp(ending, ".so") || !strcmp(ending, ".note"));
+        bool sealed =
+            ending > list[i].name &&
+            (!strcmp(ending, ".so") || !strcmp(ending, ".note") || !strcmp(ending, ".cubin"));
         if (!sealed) continue;
         char key[sizeof list[i].name];
         snprintf(key, sizeof key, "%.*s", (int)(ending - list[i].name), list[i].name);

@@ -7,8 +7,8 @@
  * So a hit reads the source, the note, the files it names and the module, and starts nothing. One
  * process builds a key at a time; the others wait for it and then find what it made.
  */
-#include "builder.h"
 #include "cache.h"
+#include "device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,10 +57,26 @@ static void add_place(wick_text *out, const wick_build_options *options)
     if (flags && getcwd(here, sizeof here)) wick_text_printf(out, "in %s\n", here);
 }
 
+/* What nvcc makes of the file, and for which device. */
+static void add_launchers(wick_text *out, wick_unit *unit)
+{
+    wick_arena arena = {0};
+    wick_archs archs;
+    unit->cuda = unit->cuda && wick_device_at_hand(&archs);
+    const char *nvcc = wick_nvcc_find(&arena);
+    if (unit->cuda && nvcc) {
+        wick_identity_compiler(out, nvcc);
+        wick_text_printf(out, "sm_%d %d\n", (int)archs.arch[0], archs.ptx);
+        wick_glue_write_launchers(out, unit, 0);
+    }
+    wick_arena_free(&arena);
+}
+
 /* Everything that goes into the module and is known beforehand. */
 static wick_status make_key(request *r)
 {
-    wick_unit unit = {.scan = r->scan, .isa = WICK_ISA_BASELINE};
+    wick_unit unit = {
+        .scan = r->scan, .isa = WICK_ISA_BASELINE, .cuda = wick_device_wanted(r->options)};
     wick_arena arena = {0};
     wick_args command;
     wick_text all = {0};
@@ -80,6 +96,7 @@ static wick_status make_key(request *r)
         for (int64_t i = 0; i < command.count && command.items[i][0] != '-'; i++)
             wick_identity_compiler(&all, command.items[i]); /* CC may be "ccache gcc" */
         wick_identity_cpu(&all);
+        if (r->scan->needs_nvcc) add_launchers(&all, &unit);
         wick_glue_write(&all, &unit, 1, 0, false);
         if (all.failed || command.failed) s = out_of_memory(r->ctx);
         if (s == WICK_OK) wick_hash_hex(wick_hash_bytes(all.data, all.size), r->key);

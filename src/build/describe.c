@@ -194,7 +194,7 @@ wick_status wick_build_show(wick_ctx *ctx, const wick_source *source,
                             const wick_build_options *options, const char *types, char **out)
 {
     wick_scan scan;
-    wick_unit unit = {0};
+    wick_unit unit = {.cuda = true};
     wick_text text = {0};
     wick_status status = wick_scan_source(ctx, source, &scan);
     unit.scan = &scan;

@@ -79,6 +79,16 @@ wick_status wick_device_archs(wick_ctx *ctx, const wick_build_options *options, 
     return WICK_OK;
 }
 
+bool wick_device_at_hand(wick_archs *out)
+{
+    wick_arena arena = {0};
+    int32_t arch = wick_cuda_likely_arch();
+    bool buildable = arch > 0 || wick_nvcc_find(&arena);
+    *out = (wick_archs){.n = 1, .arch = {arch > 0 ? arch : 80}, .ptx = arch == 0};
+    wick_arena_free(&arena);
+    return buildable;
+}
+
 /* Macros and folders of the person's flags are for both compilers; the others are the C compiler's
  * own. */
 static void add_user_flags(const wick_build_options *options, wick_args *out)

@@ -3,6 +3,7 @@
  *   device.c     what is compiled, with which flags, and what the compiler's words mean
  *   nvcc.c       nvcc instead of NVRTC, and for the files that launch with <<<>>>
  *   cubins.c     the same out of the cache
+ *   embed.c      all of a module's, ahead of time
  */
 #ifndef WICK_BUILD_DEVICE_H
 #define WICK_BUILD_DEVICE_H
@@ -30,6 +31,9 @@ wick_status wick_device_diagnose(wick_ctx *ctx, const wick_scan *scan, const cha
 void wick_device_warnings(wick_text *out, const char *log);
 /* What an ahead-of-time build is made for: the options' word, $WICK_CUDA_ARCHS, or ours. */
 wick_status wick_device_archs(wick_ctx *ctx, const wick_build_options *options, wick_archs *out);
+/* What a file with <<<>>> is compiled for when it is loaded: the device at hand. False: without a
+ * device and without nvcc it is loaded without its CUDA half. */
+bool wick_device_at_hand(wick_archs *out);
 /* The CUDA half is wanted: neither --no-cuda nor USE_CUDA=0. */
 bool wick_device_wanted(const wick_build_options *options);
 
@@ -55,5 +59,13 @@ wick_status wick_device_cached(wick_ctx *ctx, const wick_scan *scan, const wick_
                                const wick_build_options *options, int32_t arch,
                                const wick_build_watch *watch, wick_text *warnings, char **code,
                                size_t *size);
+
+/* ---- embed.c ---- */
+
+/* Compiles the kernels of all units for all architectures, into files of `folder`, and enters them
+ * in the units. */
+wick_status wick_embed_compile(wick_ctx *ctx, wick_arena *arena, const char *folder,
+                               wick_unit *units, int64_t n, const wick_build_options *options,
+                               wick_text *warnings);
 
 #endif /* WICK_BUILD_DEVICE_H */

@@ -5,28 +5,13 @@
  * is first called, and its code joins the operator's. What this needs (the source as it was when
  * loaded, and the options) is kept as long as the operators are: for ever.
  */
-#include "load.h"
+#include "loaded.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-typedef struct loaded_source {
-    wick_scan scan;
-    wick_arena arena; /* holds the options' strings, and those below */
-    wick_build_options options;
-    const char *cc, *cflags; /* from the environment, "" when unset */
-    const char *cache_asked; /* what the caller gave as cache_dir; the options have it as an
-                                absolute path */
-    char *depends; /* what the compiler read, and how to tell that it changed; NULL: it cannot be
-                      told */
-    const char *origin;
-    wick_module *module;
-    pthread_mutex_t building; /* one compiler run per source at a time */
-    struct loaded_source *next;
-} loaded_source;
 
 static pthread_mutex_t sources_lock = PTHREAD_MUTEX_INITIALIZER;
 static loaded_source *sources; /* the latest load of each origin first */
@@ -61,6 +46,7 @@ static bool keep_options(loaded_source *l, const wick_build_options *options)
     l->cflags = keep(&l->arena, variable("CFLAGS"));
     l->options = *options;
     l->options.progress = NULL;
+    l->options.archs = NULL; /* of ahead-of-time builds */
     l->options.compiler = keep(&l->arena, options->compiler);
     l->options.include_dir = keep(&l->arena, options->include_dir);
     l->options.ns = keep(&l->arena, options->ns);
@@ -101,13 +87,25 @@ static int64_t likely_combination(const wick_scan *scan)
     return 0;
 }
 
-static wick_build_watch watch;
+wick_build_watch wick_load_watch;
 
-void wick_load_set_watch(const wick_build_watch *w) { watch = *w; }
+void wick_load_set_watch(const wick_build_watch *w) { wick_load_watch = *w; }
+
+/* The module's kernels will be compiled from this source. */
+static wick_status connect(wick_ctx *ctx, loaded_source *l, int64_t first, const wick_dtype *types,
+                           const wick_module_table *table)
+{
+    wick_dtype chosen[WICK_MAX_VARIABLES];
+    if (types)
+        memcpy(chosen, types, sizeof chosen);
+    else
+        wick_scan_combination(&l->scan, first, chosen);
+    return wick_load_connect_devices(ctx, l, chosen, table);
+}
 
 /* Out of the cache, or built. A module's own folder is gone when this returns: the loader keeps
  * what it mapped. */
-static wick_status build_and_open(wick_ctx *ctx, const loaded_source *l, int64_t first,
+static wick_status build_and_open(wick_ctx *ctx, loaded_source *l, int64_t first,
                                   const wick_dtype *types, wick_text *warnings,
                                   const wick_module_table **out, char **depends)
 {
@@ -115,7 +113,8 @@ static wick_status build_and_open(wick_ctx *ctx, const loaded_source *l, int64_t
     wick_built built;
     wick_status s = WICK_OK;
     for (int i = 0; i < ATTEMPTS; i++) {
-        s = wick_build_cached(ctx, &l->scan, first, types, &l->options, &watch, &built, warnings);
+        s = wick_build_cached(ctx, &l->scan, first, types, &l->options, &wick_load_watch, &built,
+                              warnings);
         if (s != WICK_OK) break;
         s = wick_module_open(ctx, built.path, out);
         /* An entry may be swept or cleared between being found and being opened. */
@@ -129,6 +128,7 @@ static wick_status build_and_open(wick_ctx *ctx, const loaded_source *l, int64_t
         built.depends = NULL;
     }
     wick_built_free(&built);
+    if (s == WICK_OK) s = connect(ctx, l, first, types, *out);
     return s;
 }
 
@@ -232,9 +232,9 @@ static bool same_options(const loaded_source *l, const wick_build_options *o)
     return same_text(l->options.compiler, o->compiler) &&
            same_text(l->options.include_dir, o->include_dir) && same_text(l->options.ns, o->ns) &&
            same_flags(l->options.flags, o->flags) && l->options.portable == o->portable &&
-           l->options.debug == o->debug && (l->options.all_types || !o->all_types) &&
-           same_text(l->cache_asked, o->cache_dir) && same_text(l->cc, variable("CC")) &&
-           same_text(l->cflags, variable("CFLAGS"));
+           l->options.debug == o->debug && l->options.no_cuda == o->no_cuda &&
+           (l->options.all_types || !o->all_types) && same_text(l->cache_asked, o->cache_dir) &&
+           same_text(l->cc, variable("CC")) && same_text(l->cflags, variable("CFLAGS"));
 }
 
 /* Its operators are still what this load made them. */
@@ -311,6 +311,7 @@ static wick_status load(wick_ctx *ctx, const wick_source *source, const wick_bui
     l->origin = keep(&l->arena, origin);
     what.resolve_arg = l;
     if (s == WICK_OK && !l->origin) s = wick_fail(ctx, WICK_ENOMEM, "out of memory");
+    if (s == WICK_OK) s = wick_load_try_devices(ctx, l, likely_combination(&l->scan), warnings);
     if (s == WICK_OK) s = wick_module_define(ctx, &what, &l->module);
     if (s != WICK_OK) {
         loaded_free(l); /* otherwise the operators keep it */

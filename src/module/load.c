@@ -7,6 +7,8 @@
  */
 #include "module.h"
 
+#include "cuda.h"
+
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -110,6 +112,33 @@ static wick_status loader_name(wick_ctx *ctx, const char *path, wick_text *out)
     return out->failed || earlier < 0 ? wick_fail(ctx, WICK_ENOMEM, "out of memory") : WICK_OK;
 }
 
+/* ---- device code ---- */
+
+static int64_t fact(wick_ctx *ctx, int32_t which)
+{
+    const wick_cuda_facts *facts = NULL;
+    if (wick_cuda_device_facts(ctx, ctx->device, &facts) != WICK_OK) return 1;
+    switch (which) {
+    case WICK_FACT_MULTIPROCESSORS: return facts->multiprocessors;
+    case WICK_FACT_L2_BYTES: return facts->l2_bytes;
+    case WICK_FACT_ARCH: return facts->arch;
+    default: return 0;
+    }
+}
+
+/* A module links nothing, so it is told how to reach the driver. */
+static void connect_devices(const wick_module_table *table)
+{
+    for (int64_t i = 0; i < table->n_ops; i++) {
+        for (int64_t v = 0; v < table->ops[i].n_variants; v++) {
+            wick_device *device = table->ops[i].variants[v]->device;
+            if (!device) continue;
+            device->launch = wick_cuda_launch;
+            device->fact = fact;
+        }
+    }
+}
+
 wick_status wick_module_open(wick_ctx *ctx, const char *path, const wick_module_table **out)
 {
     wick_text name = {0};
@@ -134,6 +163,7 @@ wick_status wick_module_open(wick_ctx *ctx, const char *path, const wick_module_
                          "version (wick build)",
                          path, abi, WICK_ABI);
     }
+    connect_devices(table);
     *out = table;
     return WICK_OK;
 }
