@@ -4,10 +4,12 @@
  *   device.c    facts of a device; the primary contexts
  *   code.c      which of a module's cubins and PTX a device takes; loading it; kernels by name
  *   launch.c    limits checked, one cuLaunchKernel, errors in words
- *   nvrtc.c     finding NVRTC and its builtins; CUDA C into a cubin or PTX
+ *   nvrtc_find.c, nvrtc.c  finding NVRTC and its builtins; CUDA C into a cubin or PTX
+ *   device_memory.c        memory and copies on a stream, for programs without torch
  *   arch.c      "sm_80,sm_90": lists of architectures
- *   identify.c  which GPUs there are, asked of NVML: no context is made, so a process may still
- * fork
+ *   identify.c  which GPU there is, asked of NVML: CUDA is not started, a process may still fork
+ *
+ * driver.h and nvrtc.h declare what is used of the two libraries; only this folder includes them.
  *
  * Contexts are the primary ones, which torch uses as well. Nothing here allocates device memory for
  * operators, synchronises (but under WICK_DEBUG=sync) or chooses a stream.
@@ -65,8 +67,10 @@ wick_status wick_cuda_launch(wick_ctx *ctx, wick_kernel *kernel, wick_dim3 grid,
  * finding the kernel). For tests and for warming up. */
 wick_status wick_cuda_prepare(wick_ctx *ctx, wick_kernel *kernel);
 
-/* ---- memory for programs without torch (src/module/plain.c) ---- */
+/* ---- device_memory.c: for programs without torch (src/module/plain.c) ---- */
 
+/* Stream-ordered. No bytes: NULL. A copy may come from host memory or device memory; host memory
+ * that is not pinned has been read when the call returns. */
 wick_status wick_cuda_alloc(wick_ctx *ctx, int32_t device, void *stream, uint64_t bytes,
                             void **out);
 void wick_cuda_free(int32_t device, void *stream, void *p);
@@ -91,9 +95,11 @@ typedef struct wick_nvrtc_job {
     bool ptx; /* PTX rather than a cubin */
 } wick_nvrtc_job;
 
-/* Compiles. *code is owned by the caller (wick_free), *log (owned; may be empty) has what NVRTC
- * said, also where it failed: then the status is WICK_ECOMPILE with a message of one line, and the
- * log tells the rest. Any thread may call. */
+/* Compiles. *code is owned by the caller (wick_free); PTX has its NUL, counted in *size. *log
+ * (owned; may be empty, NULL only when out of memory) has what NVRTC said, also where it failed:
+ * then the status is WICK_ECOMPILE with a message of one line, the log's first error, and the log
+ * tells the rest. An architecture that this NVRTC does not know, or no NVRTC: WICK_ENOTSUP. Any
+ * thread may call, several at once. */
 wick_status wick_nvrtc_compile(wick_ctx *ctx, const wick_nvrtc_job *job, char **code, size_t *size,
                                char **log);
 /* Opens NVRTC if it can be found, in this order: $WICK_NVRTC (a file), where the process has it
@@ -106,8 +112,7 @@ void wick_nvrtc_look_in(const char *folder);
 /* "NVRTC 13.0 /path/libnvrtc.so.13 <hash or size and time>": what a cached cubin was made with.
  * Owned by nobody; valid until the process ends. Opens NVRTC. */
 wick_status wick_nvrtc_identity(wick_ctx *ctx, const char **out);
-/* The newest architecture that NVRTC compiles for (120), for "sm_130 is newer than this compiler".
- */
+/* Fails with words if this NVRTC does not compile for sm_<arch>. */
 wick_status wick_nvrtc_supports(wick_ctx *ctx, int32_t arch);
 
 #endif /* WICK_CUDA_H */
