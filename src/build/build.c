@@ -264,6 +264,13 @@ static bool describe_further(plan *p)
     return ok && !folders.failed && !flags.failed && !depends->failed;
 }
 
+/* What the C compiler may not have read, since it was for kernels. */
+static void add_depend(void *arg, const char *path, const char *bytes, size_t size)
+{
+    (void)bytes, (void)size;
+    wick_depends_add(arg, path);
+}
+
 /* Which files the compiler read. None at all means that some file cannot be described. */
 static wick_status read_depends(plan *p)
 {
@@ -278,6 +285,12 @@ static wick_status read_depends(plan *p)
             wick_text_free(&p->report->depends);
             return WICK_OK;
         }
+    }
+    for (int64_t i = 0; i < p->n_built; i++) {
+        const wick_scan *scan = p->units[i].scan;
+        if (scan->device_text)
+            wick_device_includes(scan->folder, scan->device_text, add_depend, &p->report->depends,
+                                 0);
     }
     if (!describe_further(p)) wick_text_free(&p->report->depends);
     return WICK_OK;

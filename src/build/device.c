@@ -35,7 +35,7 @@ static const wick_nvrtc_header headers[] = {
     {"stddef.h", "#pragma once\ntypedef unsigned long size_t;\ntypedef long ptrdiff_t;\n"
                  "#ifndef NULL\n#define NULL 0\n#endif\n"
                  "#define offsetof(type, member) __builtin_offsetof(type, member)\n"},
-    {"stdarg.h", "#pragma once\ntypedef void *va_list;\n"},
+    {"stdarg.h", "#pragma once\n"},
     {"string.h", "#pragma once\n"},
     {"assert.h", "#pragma once\n#ifndef assert\n#define assert(truth) ((void)(truth))\n#endif\n"},
     {"float.h", "#pragma once\n#define FLT_MAX 3.402823466e+38f\n#define FLT_MIN 1.175494351e-38f\n"
@@ -255,30 +255,53 @@ wick_status wick_device_compile(wick_ctx *ctx, const wick_unit *unit,
 
 /* ---- what a result depends on ---- */
 
-/* The files that a text includes by "...", and theirs: by their bytes. */
-static void add_included(wick_text *out, const char *folder, const char *text, int depth)
+void wick_device_includes(const char *folder, const char *text, wick_device_include each, void *arg,
+                          int depth)
 {
     enum { DEEPEST = 16 };
     for (const char *at = text; depth < DEEPEST && (at = strstr(at, "#include")) != NULL; at++) {
         const char *open = at + strlen("#include");
         open += strspn(open, " \t");
         if (*open != '"') continue;
-        size_t n = strcspn(++open, "\"\n");
+        size_t n = strcspn(++open, "\"\n"), size = 0;
         wick_text path = {0};
-        char *bytes = NULL, hex[33];
-        size_t size = 0;
+        char *bytes = NULL;
         wick_ctx own;
         wick_ctx_init(&own, NULL);
         wick_text_printf(&path, "%s%.*s", *open == '/' ? "" : folder, (int)n, open);
         if (wick_file_read(&own, wick_text_str(&path), &bytes, &size) == WICK_OK) {
-            wick_hash_hex(wick_hash_bytes(bytes, size), hex);
-            wick_text_printf(out, "%.*s %s\n", (int)n, open, hex);
-            add_included(out, folder, bytes, depth + 1);
+            each(arg, wick_text_str(&path), bytes, size);
+            wick_device_includes(folder, bytes, each, arg, depth + 1);
         }
         wick_free(bytes);
         wick_text_free(&path);
         wick_ctx_deinit(&own);
     }
+}
+
+static void add_hash(void *arg, const char *path, const char *bytes, size_t size)
+{
+    char hex[33];
+    wick_hash_hex(wick_hash_bytes(bytes, size), hex);
+    wick_text_printf(arg, "%s %s\n", path, hex);
+}
+
+static void add_included(wick_text *out, const char *folder, const char *text)
+{
+    wick_device_includes(folder, text, add_hash, out, 0);
+}
+
+void wick_device_mark(wick_text *out, const wick_scan *scan)
+{
+    wick_text all = {0};
+    char hex[33];
+    if (!scan->device_text) return;
+    wick_text_add(&all, scan->device_text);
+    add_included(&all, scan->folder, scan->device_text);
+    out->failed = out->failed || all.failed;
+    wick_hash_hex(wick_hash_bytes(wick_text_str(&all), all.size), hex);
+    wick_text_printf(out, "/* kernels: %s */\n", hex);
+    wick_text_free(&all);
 }
 
 static void add_own_headers(wick_text *out, const char *include)
@@ -290,7 +313,7 @@ static void add_own_headers(wick_text *out, const char *include)
         wick_text_printf(&line, "#include \"wick/%s\"\n", names[i]);
         wick_text folder = {0};
         wick_text_printf(&folder, "%s/", include);
-        add_included(out, wick_text_str(&folder), wick_text_str(&line), 0);
+        add_included(out, wick_text_str(&folder), wick_text_str(&line));
         wick_text_free(&line);
         wick_text_free(&folder);
     }
@@ -315,7 +338,7 @@ wick_status wick_device_identity(wick_ctx *ctx, const wick_unit *unit,
         for (int64_t i = 0; i < flags.count; i++)
             wick_text_printf(out, "%s\n", flags.items[i]);
         add_own_headers(out, include);
-        add_included(out, unit->scan->folder, unit->scan->device_text, 0);
+        add_included(out, unit->scan->folder, unit->scan->device_text);
         wick_glue_write_device(out, unit);
         if (out->failed) status = out_of_memory(ctx);
     } else {

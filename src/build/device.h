@@ -29,6 +29,15 @@ wick_status wick_device_identity(wick_ctx *ctx, const wick_unit *unit,
 /* What a compiler of CUDA said, told about the author's file; its first error is the failure. */
 wick_status wick_device_diagnose(wick_ctx *ctx, const wick_scan *scan, const char *log);
 void wick_device_warnings(wick_text *out, const char *log);
+/* The files that a text includes by "...", and theirs in turn, as far as they can be read. `depth`:
+ * 0.
+ */
+typedef void (*wick_device_include)(void *arg, const char *path, const char *bytes, size_t size);
+void wick_device_includes(const char *folder, const char *text, wick_device_include each, void *arg,
+                          int depth);
+/* A comment that changes with the kernels: what the C compiler is given is otherwise the same when
+ * only they are edited, and a module of the same bytes is the same module. */
+void wick_device_mark(wick_text *out, const wick_scan *scan);
 /* What an ahead-of-time build is made for: the options' word, $WICK_CUDA_ARCHS, or ours. */
 wick_status wick_device_archs(wick_ctx *ctx, const wick_build_options *options, wick_archs *out);
 /* What a file with <<<>>> is compiled for when it is loaded: the device at hand. False: without a

@@ -10,7 +10,7 @@
  *
  * void * converts to any pointer in C, so entries need no casts and no types of their own.
  */
-#include "builder.h"
+#include "device.h"
 
 #include <string.h>
 
@@ -418,6 +418,7 @@ static void add_code(wick_text *out, const wick_unit *unit, int64_t which)
                          unit->code[i].ptx, (long long)unit->code_of, i,
                          (unsigned long long)unit->code[i].bytes);
     if (unit->n_code > 0) wick_text_add(out, "};\n");
+    wick_device_mark(out, unit->scan);
     wick_text_printf(
         out, "static WICK_UNUSED wick_device wick_this_device = {%s, %d, 0, 0, 0, 0, 0};\n\n",
         unit->n_code ? "wick_codes" : "NULL", unit->n_code);

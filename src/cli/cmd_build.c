@@ -21,7 +21,9 @@ enum {
     KEY_INCLUDE,
     KEY_FLAG,
     KEY_DEPFILE,
-    KEY_COMPILE_COMMANDS
+    KEY_COMPILE_COMMANDS,
+    KEY_ARCH,
+    KEY_NO_CUDA
 };
 
 static const struct argp_option options[] = {
@@ -35,6 +37,12 @@ static const struct argp_option options[] = {
      "with AddressSanitizer and UBSan; what loads the module then needs their library first: "
      "LD_PRELOAD=$(cc -print-file-name=libasan.so)",
      0},
+    {"arch", KEY_ARCH, "LIST", 0,
+     "the GPUs to compile kernels for, as sm_80,sm_90; PTX of the newest goes with them, for GPUs "
+     "to "
+     "come (+PTX and -PTX at the end say so or not)",
+     0},
+    {"no-cuda", KEY_NO_CUDA, NULL, 0, "leave the operators' CUDA versions out", 0},
     {"cc", KEY_CC, "CC", 0, "the C compiler", 0},
     {"flag", KEY_FLAG, "FLAG", 0, "one more flag for the compiler; may be repeated", 0},
     {"include", KEY_INCLUDE, "DIR", 0, "the folder of <wick/op.h>", 0},
@@ -86,6 +94,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case KEY_INCLUDE: a->options.include_dir = value; break;
     case KEY_DEPFILE: a->options.depfile = value; break;
     case KEY_COMPILE_COMMANDS: a->editor_dir = value; break;
+    case KEY_ARCH: a->options.archs = value; break;
+    case KEY_NO_CUDA: a->options.no_cuda = true; break;
     case KEY_FLAG: a->flags[a->n_flags++] = value; break;
     case ARGP_KEY_ARG: a->sources[a->n_sources++].path = value; break;
     case ARGP_KEY_END:
@@ -107,20 +117,6 @@ static bool is_on(const char *value)
         if (strcasecmp(value, no[i]) == 0) return false;
     }
     return value != NULL;
-}
-
-/* Device code is built where an operator has a <name>_cuda; the files so far have none, so these
- * two are only confirmed. */
-static void tell_gpu_settings(const cli_verb *verb)
-{
-    static const char *const names[] = {"USE_CUDA", "GPU_TARGETS"};
-    for (int i = 0; i < WICK_COUNT(names); i++) {
-        const char *value = getenv(names[i]);
-        if (!value || !*value) continue;
-        fprintf(stderr, "%s: %s=", verb->called, names[i]);
-        cli_put_name(stderr, value);
-        fputs(" takes effect for operators with a CUDA version\n", stderr);
-    }
 }
 
 /* ---- the build ---- */
@@ -178,7 +174,6 @@ static int work(const cli_verb *verb, arguments *a)
     wick_ctx *ctx = wick_ctx_new();
     int code = CLI_OK;
     if (!ctx) return cli_fail(verb->called, "out of memory");
-    if (a->verbose) tell_gpu_settings(verb);
     if (a->editor_dir &&
         cli_editor_write(ctx, a->sources, a->n_sources, &a->options, a->editor_dir)) {
         code = cli_fail(verb->called, wick_ctx_message(ctx));
@@ -211,8 +206,10 @@ static int run(const cli_verb *verb, int argc, char **argv)
 static const cli_pair environment[] = {
     {"CC, CFLAGS", "the C compiler, and flags for it that come after Wick's"},
     {"DEBUG=1", "as --debug"},
-    {"USE_CUDA=0", "leaves device code out, once an operator has a CUDA version"},
-    {"GPU_TARGETS", "the GPUs to build for (\"80;90\"), once an operator has a CUDA version"},
+    {"USE_CUDA=0", "as --no-cuda"},
+    {"WICK_CUDA_ARCHS, GPU_TARGETS", "as --arch (\"80;90\")"},
+    {"WICK_CUDA_COMPILER", "nvrtc (the default), nvcc, or the path of an nvcc"},
+    {"WICK_NVRTC", "the file of NVRTC, where it is not found by itself"},
     {"TMPDIR", "where the compiler works"},
     {0}};
 
@@ -229,9 +226,11 @@ const cli_verb cli_build = {
     .purpose = "turn operator files into a module",
     .operands = "FILE...",
     .description =
-        "Turn operator files into one module, for every element type they list. The module links "
-        "libc and libm and nothing else: PyTorch 2.10 and later, any Python and plain C programs "
-        "load the same file.",
+        "Turn operator files into one module, for every element type they list and, where they "
+        "have "
+        "a CUDA version, every GPU asked for. The module links libc and libm and nothing else: "
+        "PyTorch 2.10 and later, any Python and plain C programs load the same file, with or "
+        "without a GPU.",
     .options = options,
     .environment = environment,
     .examples = examples,

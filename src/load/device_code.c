@@ -40,6 +40,7 @@ wick_status wick_load_connect_devices(wick_ctx *ctx, loaded_source *l, const wic
             if (!k) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
             k->source = l;
             memcpy(k->types, types, sizeof k->types);
+            l->connected = true;
             device->resolve_arg = k;
             device->resolve = resolve;
         }

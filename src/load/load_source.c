@@ -67,7 +67,7 @@ static bool keep_options(loaded_source *l, const wick_build_options *options)
 
 static void loaded_free(loaded_source *l)
 {
-    if (!l) return;
+    if (!l || l->connected) return;
     wick_scan_free(&l->scan);
     wick_free(l->depends);
     wick_arena_free(&l->arena);

@@ -22,6 +22,7 @@ typedef struct loaded_source {
     const char *origin;
     wick_module *module;
     pthread_mutex_t building; /* one compiler run per source at a time */
+    bool connected;           /* a mapped module's kernels refer to it: it is never freed */
     struct loaded_source *next;
 } loaded_source;
 

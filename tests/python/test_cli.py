@@ -391,14 +391,6 @@ def test_sanitize(wick):
         assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_gpu_settings_are_confirmed(wick):
-    done = wick("build", "-v", "relu.c", "-o", "x.so", USE_CUDA="0", GPU_TARGETS="80;90")
-    assert done.returncode == 0
-    words = "takes effect for operators with a CUDA version"
-    assert f"wick build: USE_CUDA=0 {words}\n" in done.stderr
-    assert f"wick build: GPU_TARGETS=80;90 {words}\n" in done.stderr
-
-
 def slow_compiler(folder):
     script = folder / "slow-cc"
     script.write_text('#!/bin/sh\nsleep 1.4\nexec cc "$@"\n')
