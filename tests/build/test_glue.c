@@ -94,7 +94,7 @@ Test(glue, reads_as_expected)
               "        \"x: T[*N] -> y: T[*N] where T: f32 f64\",\n        \"f -- adds one\",\n"
               "        \"op.c\", 3, wick_op_0, 1},\n};\n"
               "WICK_API const wick_module_table wick_module;\n"
-              "const wick_module_table wick_module = {WICK_MODULE_MAGIC, 1, \"" WICK_VERSION
+              "const wick_module_table wick_module = {WICK_MODULE_MAGIC, 2, \"" WICK_VERSION
               "\", wick_ops, 1};\n\n#include \"op.c\"\n");
     wick_string_free(code);
     wick_ctx_deinit(&ctx);

@@ -121,7 +121,7 @@ Test(module_file, a_module_that_was_built_again_replaces_its_operators)
 Test(module_file, a_module_of_another_abi_is_refused)
 {
     compile_module("answer.so", 42, "WICK_MODULE_MAGIC", "WICK_ABI + 6");
-    expect_refused("./answer.so", "./answer.so: built for Wick's ABI 7, this is ABI 1: rebuild it "
+    expect_refused("./answer.so", "./answer.so: built for Wick's ABI 8, this is ABI 2: rebuild it "
                                   "with this version (wick build)");
     cr_assert_null(wick_op_find("local", "answer"));
 }
