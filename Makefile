@@ -2,6 +2,7 @@
 #
 #   make run       installs what is missing into .venv and takes the tour
 #   make test      the whole test suite; ends with `N passed, N failed`
+#   make test-gpu  the tests that need a GPU, with the wick and torch of GPU_PYTHON (python3)
 #   make build     .venv with torch and wick in it
 #   make bench     the figures, side by side
 #   make lint      formatter, compilers, clang-tidy, cppcheck, ruff          make format   applies the formatters
@@ -20,7 +21,7 @@ PY := $(VENV)/bin/python
 SOURCES := $(shell find CMakeLists.txt pyproject.toml cmake include src ops python README.md -type f \
              -not -name '*.pyc' 2>/dev/null)
 
-.PHONY: run test build bench lint format sanitize fuzz wheel clean
+.PHONY: run test test-gpu build bench lint format sanitize fuzz wheel clean
 .DEFAULT_GOAL := build
 
 run: build
@@ -31,6 +32,10 @@ build: $(VENV)/.wick
 test: build
 	@tools/packages test
 	@tools/test
+
+GPU_PYTHON ?= python3
+test-gpu:
+	@$(GPU_PYTHON) -m pytest -q tests/gpu $(ARGS)
 
 bench: build
 	@$(PY) bench/run.py $(ARGS)

@@ -68,6 +68,25 @@ if(TARGET wick_python)
     install(TARGETS _wick LIBRARY DESTINATION ${WICK_PACKAGE_DIR})
 endif()
 
+# Kernels are compiled by NVRTC, a library that NVIDIA publishes as a Python package, or else by nvcc.
+option(WICK_CUDA "the shipped operators' CUDA versions, too" ON)
+if(DEFINED ENV{USE_CUDA} AND NOT "$ENV{USE_CUDA}")
+    set(WICK_CUDA OFF)
+endif()
+set(WICK_OPS_FLAGS)
+set(WICK_OPS_ENVIRONMENT WICK_INCLUDE=${PROJECT_SOURCE_DIR}/include)
+if(NOT WICK_CUDA)
+    list(APPEND WICK_OPS_FLAGS --no-cuda)
+elseif(DEFINED ENV{WICK_NVRTC})
+    list(APPEND WICK_OPS_ENVIRONMENT WICK_NVRTC=$ENV{WICK_NVRTC})
+elseif(Python_EXECUTABLE)
+    execute_process(COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/find_nvrtc.py OUTPUT_VARIABLE WICK_NVRTC
+                    OUTPUT_STRIP_TRAILING_WHITESPACE)
+    if(WICK_NVRTC)
+        list(APPEND WICK_OPS_ENVIRONMENT WICK_NVRTC=${WICK_NVRTC})
+    endif()
+endif()
+
 # The one place where files are found by pattern: a new operator is one new file.
 file(GLOB_RECURSE WICK_OPS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ops/*.c)
 file(GLOB WICK_OP_HEADERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/wick/*.h ${PROJECT_SOURCE_DIR}/ops/*/*.h)
@@ -75,7 +94,7 @@ if(TARGET wick AND WICK_OPS)
     list(TRANSFORM WICK_OPS REPLACE "^${PROJECT_SOURCE_DIR}/" "" OUTPUT_VARIABLE op_names)
     add_custom_command(
         OUTPUT ${CMAKE_BINARY_DIR}/wick_ops.so
-        COMMAND ${CMAKE_COMMAND} -E env WICK_INCLUDE=${PROJECT_SOURCE_DIR}/include $<TARGET_FILE:wick> build --portable --namespace wick -o ${CMAKE_BINARY_DIR}/wick_ops.so ${op_names}
+        COMMAND ${CMAKE_COMMAND} -E env ${WICK_OPS_ENVIRONMENT} $<TARGET_FILE:wick> build ${WICK_OPS_FLAGS} --portable --namespace wick -o ${CMAKE_BINARY_DIR}/wick_ops.so ${op_names}
         COMMAND ${CMAKE_STRIP} --strip-unneeded ${CMAKE_BINARY_DIR}/wick_ops.so
         WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
         DEPENDS wick ${WICK_OPS} ${WICK_OP_HEADERS}

@@ -342,7 +342,7 @@ const wick_module_table wick_module = {.magic = WICK_MODULE_MAGIC, .abi = WICK_A
     path = compile_library(tmp_path, "future", text)
     message = refused(path)
     assert (
-        message.startswith(f"{path}: built for Wick's ABI 2, this is ABI 1")
+        message.startswith(f"{path}: built for Wick's ABI 3, this is ABI 2")
         and "rebuild" in message
     )
 
