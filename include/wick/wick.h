@@ -72,6 +72,13 @@ typedef struct wick_value {
 
 /* A contiguous CPU tensor over the caller's memory; `size` is borrowed as well. */
 WICK_API wick_value wick_tensor_of(void *data, wick_dtype dtype, int32_t dim, const int64_t *size);
+/* The same over memory of a CUDA device. Results that are left to wick_op_call come from the
+ * driver's memory pool, in the order of the stream. */
+WICK_API wick_value wick_cuda_tensor_of(void *data, wick_dtype dtype, int32_t dim,
+                                        const int64_t *size, int32_t device);
+/* The stream (a CUstream or cudaStream_t) that CUDA operators are launched on from now on; NULL,
+ * the start value, is CUDA's default stream. */
+WICK_API void wick_ctx_set_stream(wick_ctx *ctx, void *stream);
 WICK_API wick_value wick_int(int64_t i);
 WICK_API wick_value wick_float(double f);
 WICK_API wick_value wick_bool(bool b);

@@ -125,6 +125,8 @@ typedef struct wick_host {
     wick_status (*written)(wick_ctx *ctx, const wick_tensor *tensor);
     /* The host's word for an element type that Wick does not know ("complex64"). May be NULL. */
     const char *(*dtype_name)(const wick_tensor *tensor);
+    /* The CUDA stream to launch on, of a device. NULL: this host has no CUDA. */
+    wick_status (*stream)(wick_ctx *ctx, int device_index, void **out);
 } wick_host;
 
 /* One call of the meaning that the arguments were read for: an operator may be loaded again

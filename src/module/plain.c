@@ -1,9 +1,12 @@
-/* plain.c -- the host of a program without torch: results live in memory from malloc
+/* plain.c -- the host of a program without torch: results live in memory from malloc, or from the
+ * CUDA driver's pool
  *
  * A result's sizes, strides and data are one block: sizes and strides in front, data behind them,
- * aligned for vector loads. Only the CPU exists here.
+ * aligned for vector loads. Of a result on a GPU the block has the sizes, and where its data is.
  */
 #include "module.h"
+
+#include "cuda.h"
 
 #include <string.h>
 
@@ -17,21 +20,31 @@ uint64_t wick_shape_bytes(int dim, const int64_t *size, wick_dtype dtype)
                                                                       : (uint64_t)numel * each;
 }
 
+/* In front of every block. */
+typedef struct block_head {
+    void *device_data; /* NULL: the data is in the block */
+    void *stream;      /* on which it was made, and is given back */
+    int32_t device;
+} block_head;
+
 static wick_status plain_empty(wick_ctx *ctx, wick_dtype dtype, int device_type, int device_index,
                                int dim, const int64_t *size, wick_tensor *out)
 {
-    size_t header = (size_t)dim * 2 * sizeof(int64_t) + DATA_ALIGNMENT;
-    uint64_t bytes = wick_shape_bytes(dim, size, dtype);
-    char *block = bytes < SIZE_MAX / 2 ? wick_malloc(header + (size_t)bytes) : NULL;
+    bool cuda = device_type == WICK_CUDA;
+    size_t front = sizeof(block_head) + (size_t)dim * 2 * sizeof(int64_t) + DATA_ALIGNMENT;
+    uint64_t bytes = wick_shape_bytes(dim, size, dtype), here = cuda ? 0 : bytes;
+    char *block = here < SIZE_MAX / 2 ? wick_malloc(front + (size_t)here) : NULL;
 
     if (!block)
         return wick_fail(ctx, WICK_ENOMEM, "out of memory for %llu bytes",
                          (unsigned long long)bytes);
-    int64_t *sizes = (int64_t *)(void *)block;
+    block_head *head = (block_head *)(void *)block;
+    *head = (block_head){.stream = ctx->stream, .device = device_index};
+    int64_t *sizes = (int64_t *)(void *)(head + 1);
     if (dim) memcpy(sizes, size, (size_t)dim * sizeof *size);
     wick_shape_contiguous_strides(dim, size, sizes + dim);
-    uintptr_t start = (uintptr_t)block + header;
-    *out = (wick_tensor){.data = block + header - start % DATA_ALIGNMENT,
+    uintptr_t start = (uintptr_t)block + front;
+    *out = (wick_tensor){.data = block + front - start % DATA_ALIGNMENT,
                          .dim = dim,
                          .dtype = (int32_t)dtype,
                          .device_type = device_type,
@@ -39,13 +52,32 @@ static wick_status plain_empty(wick_ctx *ctx, wick_dtype dtype, int device_type,
                          .size = sizes,
                          .stride = sizes + dim,
                          .handle = block};
-    return WICK_OK;
+    if (!cuda) return WICK_OK;
+    wick_status s = WICK_OK;
+    if (bytes) s = wick_cuda_alloc(ctx, device_index, ctx->stream, bytes, &head->device_data);
+    out->data = head->device_data;
+    if (s != WICK_OK) wick_free(block);
+    return s;
+}
+
+static wick_status copy_cuda(wick_ctx *ctx, const wick_tensor *to, const wick_tensor *from)
+{
+    int32_t device = to->device_type == WICK_CUDA ? to->device_index : from->device_index;
+    bool whole = wick_shape_is_contiguous(to->dim, to->size, to->stride) &&
+                 wick_shape_is_contiguous(from->dim, from->size, from->stride);
+    if (!whole)
+        return wick_fail(ctx, WICK_ENOTSUP,
+                         "a tensor on cuda is not contiguous: without torch there is nobody to "
+                         "copy it");
+    return wick_cuda_copy(ctx, device, ctx->stream, to->data, from->data,
+                          wick_shape_bytes(to->dim, to->size, (wick_dtype)to->dtype));
 }
 
 static wick_status plain_copy(wick_ctx *ctx, wick_tensor *to, const wick_tensor *from)
 {
     int64_t contiguous[WICK_MAX_RANK];
-    (void)ctx;
+    if (to->device_type == WICK_CUDA || from->device_type == WICK_CUDA)
+        return copy_cuda(ctx, to, from);
     wick_shape_contiguous_strides(to->dim, to->size, contiguous);
     wick_shape_copy(to->dim, to->size, to->data, to->stride ? to->stride : contiguous, from->data,
                     from->stride ? from->stride : contiguous, wick_dtype_size(to->dtype));
@@ -54,12 +86,22 @@ static wick_status plain_copy(wick_ctx *ctx, wick_tensor *to, const wick_tensor 
 
 static void plain_release(wick_tensor *tensor)
 {
+    const block_head *head = tensor->handle;
+    if (head && head->device_data) wick_cuda_free(head->device, head->stream, head->device_data);
     wick_free(tensor->handle);
     tensor->handle = NULL;
 }
 
+/* The one that the program chose (wick_ctx_set_stream). */
+static wick_status plain_stream(wick_ctx *ctx, int device_index, void **out)
+{
+    (void)device_index;
+    *out = ctx->stream;
+    return WICK_OK;
+}
+
 static const wick_host plain_host = {
-    .empty = plain_empty, .copy = plain_copy, .release = plain_release};
+    .empty = plain_empty, .copy = plain_copy, .release = plain_release, .stream = plain_stream};
 
 /* ---- the public face ---- */
 
@@ -69,6 +111,17 @@ wick_value wick_tensor_of(void *data, wick_dtype dtype, int32_t dim, const int64
     v.as.tensor = (wick_tensor){.data = data, .dim = dim, .dtype = (int32_t)dtype, .size = size};
     return v;
 }
+
+wick_value wick_cuda_tensor_of(void *data, wick_dtype dtype, int32_t dim, const int64_t *size,
+                               int32_t device)
+{
+    wick_value v = wick_tensor_of(data, dtype, dim, size);
+    v.as.tensor.device_type = WICK_CUDA;
+    v.as.tensor.device_index = device;
+    return v;
+}
+
+void wick_ctx_set_stream(wick_ctx *ctx, void *stream) { ctx->stream = stream; }
 
 wick_value wick_int(int64_t i)
 {
@@ -112,8 +165,8 @@ static wick_status check_tensor(wick_ctx *ctx, const char *name, const wick_valu
         return wick_fail(ctx, WICK_EINVAL, "%s has no usable shape", name);
     for (int d = 0; d < t->dim; d++)
         if (t->size[d] < 0) return wick_fail(ctx, WICK_EINVAL, "%s.shape[%d] is negative", name, d);
-    if (t->device_type != WICK_CPU)
-        return wick_fail(ctx, WICK_ENOTSUP, "%s is on a device, expected memory of the CPU", name);
+    if (t->device_type != WICK_CPU && t->device_type != WICK_CUDA)
+        return wick_fail(ctx, WICK_ENOTSUP, "%s is neither on the CPU nor on a CUDA device", name);
     if (!t->data && wick_shape_numel(t->dim, t->size) != 0)
         return wick_fail(ctx, WICK_EINVAL, "%s has no data", name);
     return WICK_OK;
