@@ -116,13 +116,13 @@ Test(errors, counts)
     cr_assert_str_eq(wick_ctx_message(&test_ctx), "one: got room for 2 results, expected 1");
 }
 
-Test(errors, a_program_without_torch_has_the_cpu_only)
+Test(errors, a_program_without_torch_has_cpu_and_cuda)
 {
     wick_op *op = define_op("one", "x: f32[N] -> y: f32[N]", record_slots);
     wick_value args[] = {F32(data, 3)}, results[1] = {0};
-    args[0].as.tensor.device_type = WICK_CUDA;
+    args[0].as.tensor.device_type = WICK_META;
     cr_assert_refused(op, args, results, WICK_ENOTSUP,
-                      "one: x is on a device, expected memory of the CPU");
+                      "one: x is neither on the CPU nor on a CUDA device");
 }
 
 Test(errors, operators_whose_source_broke_say_so)
