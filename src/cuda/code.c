@@ -186,7 +186,10 @@ static wick_status find_function(wick_ctx *ctx, const wick_kernel *kernel, cu_mo
     k->max_threads = threads;
     k->registers = registers;
     k->static_bytes = shared;
-    __atomic_store_n(&k->dynamic_bytes, dynamic, __ATOMIC_RELAXED);
+    /* Beyond what every device has, a launch must be allowed to ask. */
+    int64_t unasked = facts->shared_per_block - shared;
+    if (unasked > dynamic) unasked = dynamic;
+    __atomic_store_n(&k->dynamic_bytes, unasked > 0 ? unasked : 0, __ATOMIC_RELAXED);
     __atomic_store_n(&k->function, function, __ATOMIC_RELEASE);
     return WICK_OK;
 }

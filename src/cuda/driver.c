@@ -104,6 +104,36 @@ const char *wick_driver_words(cu_result result, char room[CUDA_WORDS])
     return room;
 }
 
+/* A kernel's fault: nothing works in this context any more. */
+static bool is_sticky(cu_result result)
+{
+    static const int sticky[] = {214 /* ECC */,
+                                 220 /* NVLink */,
+                                 700 /* illegal address */,
+                                 702 /* timeout */,
+                                 710 /* assert */,
+                                 714 /* stack */,
+                                 715 /* illegal instruction */,
+                                 716 /* misaligned address */,
+                                 717 /* address space */,
+                                 718 /* program counter */,
+                                 719 /* launch failed */,
+                                 721 /* tensor memory */};
+    for (int i = 0; i < WICK_COUNT(sticky); i++)
+        if (result == sticky[i]) return true;
+    return false;
+}
+
+static const char *hint_for(cu_result result)
+{
+    if (result == CU_NOT_INITIALIZED)
+        return ": CUDA does not survive a fork; start such a process by spawning it";
+    if (is_sticky(result))
+        return ": a kernel that was started earlier has failed, and CUDA does nothing more in this "
+               "process; run it again with WICK_DEBUG=sync to learn which";
+    return "";
+}
+
 wick_status wick_driver_fail(wick_ctx *ctx, cu_result result, const char *format, ...)
 {
     char room[CUDA_WORDS], what[1024];
@@ -111,9 +141,6 @@ wick_status wick_driver_fail(wick_ctx *ctx, cu_result result, const char *format
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    const char *hint = result == CU_NOT_INITIALIZED
-                           ? ": CUDA does not survive a fork; start such a process by spawning it"
-                           : "";
     return wick_fail(ctx, result == CU_OUT_OF_MEMORY ? WICK_ENOMEM : WICK_ECUDA, "%s: %s%s", what,
-                     wick_driver_words(result, room), hint);
+                     wick_driver_words(result, room), hint_for(result));
 }

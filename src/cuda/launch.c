@@ -62,35 +62,13 @@ static inline bool is_debugging(void)
         (long long)(l)->block.x, (long long)(l)->block.y, (long long)(l)->block.z,                 \
         (long long)(l)->shared_bytes
 
-/* A kernel's fault: nothing works in this context any more. */
-static bool is_sticky(cu_result result)
-{
-    static const int sticky[] = {214 /* ECC */,
-                                 220 /* NVLink */,
-                                 700 /* illegal address */,
-                                 702 /* timeout */,
-                                 710 /* assert */,
-                                 714 /* stack */,
-                                 715 /* illegal instruction */,
-                                 716 /* misaligned address */,
-                                 717 /* address space */,
-                                 718 /* program counter */,
-                                 719 /* launch failed */,
-                                 721 /* tensor memory */};
-    for (int i = 0; i < WICK_COUNT(sticky); i++)
-        if (result == sticky[i]) return true;
-    return false;
-}
-
-/* `waited`: everything before this kernel is known to have ended well. */
+/* `waited`: everything before this kernel is known to have ended well, so the fault is its own. */
 static wick_status fail_launch(wick_ctx *ctx, const launch *l, cu_result result, bool waited)
 {
-    wick_status s = wick_driver_fail(ctx, result, LAUNCH_FORMAT, LAUNCH_ARGS(l));
-    if (is_sticky(result) && !waited)
-        wick_ctx_suffix(ctx, "; a kernel that was started before this one has failed, and CUDA "
-                             "does nothing more in this process: run it again with "
-                             "WICK_DEBUG=sync to learn which");
-    return s;
+    char room[CUDA_WORDS];
+    if (!waited) return wick_driver_fail(ctx, result, LAUNCH_FORMAT, LAUNCH_ARGS(l));
+    return wick_fail(ctx, WICK_ECUDA, LAUNCH_FORMAT " failed: %s", LAUNCH_ARGS(l),
+                     wick_driver_words(result, room));
 }
 
 /* ---- limits ---- */
