@@ -155,19 +155,21 @@ def _theirs(operator: Operator, case: Case, call: Call, device: str, seed: int) 
     """name: function that makes the contender, or why there is none."""
     reference = operator.reference()
     found: dict[str, Any] = {}
+
+    def run(name: str, function: Callable[..., Any], how: Callable[..., Any]) -> None:
+        taken = _taken(function, call.arguments)
+        found[name] = lambda: _by_name(name, how(function), taken)
+
     if reference is not None:
-        arguments = _taken(reference, call.arguments)
-        found["eager"] = lambda: _by_name("eager", reference, arguments)
-        found["compile"] = lambda: _by_name("compile", compiled(reference), arguments)
+        run("eager", reference, lambda f: f)
+        run("compile", reference, compiled)
     else:
         where = operator.reference_file or f"{operator.name}.py beside its source"
         none = f"no reference: a function {operator.name} in {where}"
-        found.update(
-            _gradients(operator, case, device, seed) or dict.fromkeys(("eager", "compile"), none)
-        )
+        gradients = _gradients(operator, case, device, seed)
+        found.update(gradients or dict.fromkeys(("eager", "compile"), none))
     for name, function in operator.baselines().items():
-        arguments = _taken(function, call.arguments)
-        found[name] = lambda n=name, f=function, a=arguments: _by_name(n, f, a)
+        run(name, function, lambda f: f)
     return found
 
 

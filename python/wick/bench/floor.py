@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import bisect
 import math
-import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -76,21 +75,25 @@ class Roof:
         wanted = list(moved)
         sizes = sizes_between(min(wanted), max(wanted))
         jobs = [(cache, n) for cache in caches for n in sizes]
-        # Each of the two arrays is four times the last cache, as STREAM has it.
-        large = min(8 * self.device.facts()["last_cache_bytes"], _LARGEST)
+        self.measure_large()
         with self.device.quiet():
             for i, (cache, n) in enumerate(jobs):
-                progress.step(i, len(jobs) + 1, "measuring the copy")
+                progress.step(i, len(jobs), "measuring the copy")
                 self.curves[cache].moved.append(n)
                 self.curves[cache].seconds.append(min(self._copies(n, cache).values()))
-            for way, seconds in self._copies(large, "warm").items():
-                kind = way.split(",")[0]
-                self.rates[kind] = max(self.rates.get(kind, 0.0), large / seconds)
         if self.device.type == "cuda":
             self._straighten()
 
+    def measure_large(self) -> None:
+        """The rate out of memory: each of the two arrays is four times the last cache, as STREAM's."""
+        large = min(8 * self.device.facts()["last_cache_bytes"], _LARGEST)
+        with self.device.quiet():
+            for way, seconds in self._copies(large, "warm").items():
+                kind = way.split(",")[0]
+                self.rates[kind] = max(self.rates.get(kind, 0.0), large / seconds)
+
     def _copies(self, moved: int, cache: str) -> dict[str, float]:
-        """Seconds of each way to copy."""
+        """Seconds of each way to copy: the best sample, as STREAM counts, since it is a limit."""
         make = self.device.warm if cache == "warm" else self.device.cold
         runs = {
             way: make(stmt, names) for way, (stmt, names) in self.device.copies(moved // 2).items()
@@ -99,11 +102,8 @@ class Roof:
         most = {} if cache == "warm" else {"most": 1}
         found = timing.rounds(runs, n_rounds=_SAMPLES, sample_s=_SAMPLE_S, **most)
         empty = timing.rounds(call, n_rounds=_SAMPLES, sample_s=_SAMPLE_S / 10)
-        nothing = min((statistics.median(s) for s in empty.values()), default=0.0)
-        return {
-            way: max(statistics.median(s) - nothing, _LEAST_SHARE * statistics.median(s))
-            for way, s in found.items()
-        }
+        nothing = min((min(s) for s in empty.values()), default=0.0)
+        return {way: max(min(s) - nothing, _LEAST_SHARE * min(s)) for way, s in found.items()}
 
     def _straighten(self) -> None:
         """A small copy on a GPU shows its launch, which is not a matter of bytes: no size is slower
