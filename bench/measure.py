@@ -1,31 +1,42 @@
-"""measure -- what the benches share: timing in rounds, the table, progress and saved results.
+"""measure -- what the benches share besides wick.bench's timing: comparisons, the table, saved results.
 
-A figure compares two things that were measured in the same run: in every round each contender is
-timed once, in an order that changes, and the ratio is the median over the rounds of ours /
-theirs. A machine that slows down for a while slows both, and a single disturbed round moves no
-median. The quartiles stand beside the ratio: where they lie far apart, the machine was busy, and
-the ratio says little.
+A figure compares two things that were measured in the same run (wick/bench/timing.py), and the ratio is
+the median over the rounds of ours / theirs. The quartiles stand beside the ratio: where they lie far
+apart, the machine was busy, and the ratio says little.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import datetime
-import gc
 import json
 import os
-import platform
-import random
 import shlex
 import statistics
-import subprocess
 import sys
-import time
-import timeit
-from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from wick.bench import records
+from wick.bench.progress import Progress
+from wick.bench.records import compiler
+from wick.bench.timing import call_seconds, quartiles, quiet_process, rounds
+
+__all__ = [
+    "HERE",
+    "Progress",
+    "Row",
+    "arguments",
+    "call_seconds",
+    "compare",
+    "compiler",
+    "facts",
+    "limit",
+    "missing",
+    "print_table",
+    "quiet_process",
+    "rounds",
+    "save",
+]
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -57,8 +68,7 @@ def compare(
 ) -> Row:
     """A row from the samples of two contenders; `at_most`: the largest ratio that is OK."""
     ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
-    ratio = statistics.median(ratios)
-    quartiles = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else [ratio] * 3
+    first, ratio, third = quartiles(ratios)
     target = "" if at_most is None else f"<= {at_most:g} x"
     met = None if at_most is None else ratio <= at_most
     return Row(
@@ -70,7 +80,7 @@ def compare(
         target,
         met,
         unit,
-        spread=(quartiles[0], quartiles[2]),
+        spread=(first, third),
     )
 
 
@@ -87,132 +97,13 @@ def missing(
     return Row(what, statistics.median(ours), against, None, None, target, None, unit, note)
 
 
-# ---- timing ----
-
-
-def call_seconds(stmt: str, names: dict[str, Any]) -> Callable[[int], float]:
-    """A function: n runs of `stmt`, seconds per run. The names are locals of the loop."""
-    setup = "; ".join(f"{name} = _{name}" for name in names) or "pass"
-    timer = timeit.Timer(stmt, setup, globals={f"_{name}": value for name, value in names.items()})
-    return lambda n: timer.timeit(n) / n
-
-
-def rounds(
-    contenders: dict[str, Callable[[int], float]],
-    *,
-    n_rounds: int,
-    sample_s: float,
-    progress: Progress,
-) -> dict[str, list[float]]:
-    """Seconds per run of every contender in every round; each sample lasts about `sample_s`."""
-    counts = {}
-    for name, run in contenders.items():
-        run(200)  # warm
-        counts[name] = max(1, round(sample_s / run(1000)))
-    samples: dict[str, list[float]] = {name: [] for name in contenders}
-    order = list(contenders)
-    for i in range(n_rounds):
-        random.shuffle(order)
-        for name in order:
-            samples[name].append(contenders[name](counts[name]))
-        progress.step(i + 1, n_rounds)
-    return samples
-
-
-@contextlib.contextmanager
-def quiet_process() -> Iterator[None]:
-    """One CPU, no garbage collection: for times of less than a millisecond."""
-    cpus = os.sched_getaffinity(0)
-    was_collecting = gc.isenabled()
-    os.sched_setaffinity(0, {max(cpus)})
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, cpus)
-        if was_collecting:
-            gc.enable()
-
-
-# ---- progress ----
-
-
-class Progress:
-    """Says on stderr what is running: a bar on a terminal that has rich, else plain lines."""
-
-    def __init__(self, what: str) -> None:
-        self.what = what
-        self._began = self._said = time.monotonic()
-        self._bar = None
-        if sys.stderr.isatty():
-            with contextlib.suppress(ImportError):
-                from rich.console import Console
-                from rich.progress import Progress as Bar
-
-                self._bar = Bar(console=Console(stderr=True), transient=True)
-                self._task = self._bar.add_task(what, total=1.0)
-
-    def __enter__(self) -> Progress:
-        if self._bar:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if self._bar:
-            self._bar.stop()
-
-    def step(self, done: int, total: int, now: str = "") -> None:
-        if self._bar:
-            self._bar.update(self._task, completed=done / total, description=f"{self.what} {now}")
-            return
-        if time.monotonic() - self._said > 5:
-            self._said = time.monotonic()
-            print(f"{self.what}: {done}/{total} {now}", file=sys.stderr, flush=True)
-
-    def say(self, now: str) -> None:
-        """Before one long step."""
-        if self._bar:
-            self._bar.update(self._task, description=f"{self.what} {now}")
-        else:
-            print(f"{self.what}: {now}", file=sys.stderr, flush=True)
-
-
 # ---- results ----
 
 
-def cpu_model() -> str:
-    with contextlib.suppress(OSError), open("/proc/cpuinfo") as f:
-        for line in f:
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.machine()
-
-
-def compiler() -> str:
-    cc = shlex.split(os.environ.get("CC", "")) or ["cc"]
-    with contextlib.suppress(OSError):
-        said = subprocess.run([*cc, "--version"], capture_output=True, text=True).stdout
-        return said.splitlines()[0] if said else " ".join(cc)
-    return "none"
-
-
 def facts() -> dict[str, Any]:
-    """Where and when a result was measured."""
-    from importlib.metadata import version
-
-    return {
-        "command": shlex.join(
-            ["python", os.path.relpath(sys.argv[0], os.path.dirname(HERE)), *sys.argv[1:]]
-        ),
-        "cpu": cpu_model(),
-        "cores": os.cpu_count(),
-        "torch": version("torch"),
-        "python": platform.python_version(),
-        "compiler": compiler(),
-        "load": round(os.getloadavg()[0], 2),
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-    }
+    """Where and when a result was measured, and by which command."""
+    script = os.path.relpath(sys.argv[0], os.path.dirname(HERE))
+    return {"command": shlex.join(["python", script, *sys.argv[1:]]), **records.facts()}
 
 
 def _time(value: float | None, unit: str) -> str:

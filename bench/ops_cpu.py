@@ -2,36 +2,36 @@
 
     python bench/ops_cpu.py [--quick]
 
-Medians of repeats taken in turn within one process, so that a busy machine slows all alike. Before
-each timed call the same call runs once untimed: everybody finds the caches as they would leave them
-themselves. Only the ratios mean anything on another machine; targets stand beside them.
+Medians of samples taken in turn (wick/bench), so that a busy machine slows all alike. Only the ratios
+mean anything on another machine; targets stand beside them.
 """
 
 import statistics
 import sys
-import time
 
 import torch
 
 import wick
+from wick.bench.host import Host
+from wick.bench.timing import rounds
 
 QUICK = "--quick" in sys.argv
+SAMPLE_S = 1e-3
 
 
-def medians(candidates, repeats):
+def medians(host, candidates, repeats):
     """Microseconds per call for each of {name: function}."""
-    times = {name: [] for name in candidates}
-    for _ in range(max(3, repeats // 4 if QUICK else repeats)):
-        for name, call in candidates.items():
-            call()
-            start = time.perf_counter()
-            call()
-            times[name].append(time.perf_counter() - start)
+    for call in candidates.values():
+        host.learn(call)
+    runs = {name: host.warm("f()", {"f": call}) for name, call in candidates.items()}
+    n = max(3, repeats // 4 if QUICK else repeats)
+    with host.quiet():
+        times = rounds(runs, n_rounds=n, sample_s=SAMPLE_S)
     return {name: statistics.median(t) * 1e6 for name, t in times.items()}
 
 
 def repeats_for(elements):
-    return 9 if elements >= 1 << 25 else 61
+    return 9 if elements >= 1 << 25 else 31
 
 
 def verdict(ratio, target, at_least):
@@ -40,7 +40,7 @@ def verdict(ratio, target, at_least):
     return f"{ratio:6.2f}  target {sign} {target:.2f}  {'met' if met else 'MISSED'}"
 
 
-def scale_bias_relu(rows, columns):
+def scale_bias_relu(host, rows, columns):
     x, bias = torch.randn(rows, columns), torch.randn(columns)
     y, work = torch.zeros_like(x), torch.zeros_like(x)
 
@@ -50,6 +50,7 @@ def scale_bias_relu(rows, columns):
         torch.clamp_min(work, 0, out=work)
 
     t = medians(
+        host,
         {
             "ours, new output": lambda: wick.ops.scale_bias_relu(x, bias, 1.5),
             "ours, out=": lambda: wick.ops.scale_bias_relu(x, bias, 1.5, out=y),
@@ -71,14 +72,14 @@ def scale_bias_relu(rows, columns):
     print(f"  ours out= / copy                      {verdict(floor, 1.15, False)}")
 
 
-def against_torch(title, elements, ours, theirs):
+def against_torch(host, title, elements, ours, theirs):
     """Level with torch is the target; 0.9 leaves room for the noise of one run."""
-    t = medians({"ours": ours, "torch": theirs}, repeats_for(elements))
+    t = medians(host, {"ours": ours, "torch": theirs}, repeats_for(elements))
     ratio = t["torch"] / t["ours"]
     print(f"  {title:42} {t['ours']:11.1f} us {t['torch']:11.1f} us  {verdict(ratio, 0.9, True)}")
 
 
-def elementwise(dtype, kind, n):
+def elementwise(host, dtype, kind, n):
     a, b = torch.randn(n).to(dtype), torch.randn(n).to(dtype)
     y, x = torch.zeros_like(a), a.view(-1, 2048)
     bias, z = b[:2048].clone(), y.view(-1, 2048)
@@ -98,19 +99,24 @@ def elementwise(dtype, kind, n):
             lambda: torch.mul(x, 1.5, out=z).add_(bias).relu_(),
         ),
     ):
-        against_torch(f"{name} {kind} ({n}), out=", n, ours, theirs)
+        against_torch(host, f"{name} {kind} ({n}), out=", n, ours, theirs)
 
 
-def sums(dtype, kind):
+def sums(host, dtype, kind):
     x = torch.randn(1024, 2048).to(dtype)
     n = x.numel()
     against_torch(
-        f"reduce_sum {kind} (1024, 2048)", n, lambda: wick.ops.reduce_sum(x), lambda: torch.sum(x)
+        host,
+        f"reduce_sum {kind} (1024, 2048)",
+        n,
+        lambda: wick.ops.reduce_sum(x),
+        lambda: torch.sum(x),
     )
     rows = [(-1, 32, 1), (-1, 256, 1), (-1, 2048, 1)]
     for shape in [*rows, (1, -1, 8), (64, -1, 64), (1, -1, 2048)]:
         v = x.view(shape)
         against_torch(
+            host,
             f"reduce_sum_dim {kind} {tuple(v.shape)}",
             n,
             lambda v=v: wick.ops.reduce_sum_dim(v),
@@ -118,16 +124,17 @@ def sums(dtype, kind):
         )
 
 
-def others():
+def others(host):
     print(f"\n  {torch.get_num_threads()} thread(s)".ljust(46), end="")
     print("        ours          torch   torch/ours")
     for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
         kind = str(dtype).removeprefix("torch.")
-        elementwise(dtype, kind, 1 << 20)
-        elementwise(dtype, kind, 1 << 24)
-        sums(dtype, kind)
+        elementwise(host, dtype, kind, 1 << 20)
+        elementwise(host, dtype, kind, 1 << 24)
+        sums(host, dtype, kind)
     x = torch.randn(1 << 26)
     against_torch(
+        host,
         "reduce_sum float32 (67108864)",
         x.numel(),
         lambda: wick.ops.reduce_sum(x),
@@ -138,10 +145,10 @@ def others():
 def main():
     before = torch.get_num_threads()
     for threads in (1, 2):
-        torch.set_num_threads(threads)
-        scale_bias_relu(1024, 2048)
-        scale_bias_relu(16384, 4096)
-        others()
+        host = Host(threads)
+        scale_bias_relu(host, 1024, 2048)
+        scale_bias_relu(host, 16384, 4096)
+        others(host)
     torch.set_num_threads(before)
 
 

@@ -5,6 +5,7 @@
 #   wick.1           printed by the command           share/man/man1 its manual page
 #   _wick.abi3.so    core .. load + torch + python    wick           Python
 #   wick_ops.so      ops/, built by the command       wick           the operators that come with Wick
+#   sources/         ops/ itself                      wick           what they are made from and compared with
 #
 # None links anything but libc, libm, libdl and the threads.
 
@@ -103,3 +104,7 @@ if(TARGET wick AND WICK_OPS)
     add_custom_target(wick_ops ALL DEPENDS ${CMAKE_BINARY_DIR}/wick_ops.so)
     install(PROGRAMS ${CMAKE_BINARY_DIR}/wick_ops.so DESTINATION ${WICK_PACKAGE_DIR})
 endif()
+
+# What the shipped operators are made from, compared with and measured at: `wick show`, `wick check`, `wick bench`.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/ops/ DESTINATION ${WICK_PACKAGE_DIR}/sources
+        FILES_MATCHING PATTERN "*.[ch]" PATTERN "*.py" PATTERN "*.shapes.txt" PATTERN "__pycache__" EXCLUDE)

@@ -35,8 +35,8 @@ typedef struct cli_verb {
     int (*run)(const struct cli_verb *verb, int argc, char **argv); /* argv[0] is `called` */
 } cli_verb;
 
-extern const cli_verb cli_build, cli_cache, cli_completion, cli_config, cli_doctor, cli_list,
-    cli_man, cli_new, cli_show;
+extern const cli_verb cli_bench, cli_build, cli_cache, cli_completion, cli_config, cli_doctor,
+    cli_list, cli_man, cli_new, cli_show;
 
 /* ---- main.c ---- */
 

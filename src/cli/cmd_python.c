@@ -1,8 +1,9 @@
-/* cmd_python.c -- the verbs that are written in Python: `wick new` and `wick doctor`
+/* cmd_python.c -- the verbs that are written in Python: `wick new`, `wick bench` and `wick doctor`
  *
  * They are run by path, as PYTHON .../wick/cli_new.py, and not as `python -m wick new`: that would
- * import the package, and with it torch, which takes a second and may be what is broken. Their help
- * is here, so that it is there without Python.
+ * import the package, and with it torch, which takes a second and may be what is broken; and it
+ * would take whatever is called wick in the current folder. Their help is here, so that it is there
+ * without Python.
  */
 #include "cli.h"
 
@@ -70,7 +71,9 @@ static int run(const cli_verb *verb, int argc, char **argv)
         cli_verb_help(stdout, verb);
         return CLI_OK;
     }
-    return run_script(verb, verb == &cli_new ? "cli_new.py" : "cli_doctor.py", argc, argv);
+    char script[64];
+    snprintf(script, sizeof script, "cli_%s.py", verb->name);
+    return run_script(verb, script, argc, argv);
 }
 
 /* ---- new ---- */
@@ -97,6 +100,51 @@ const cli_verb cli_new = {
                    "operators. What is written works as it is: begin by running its test.",
     .options = new_options,
     .examples = new_examples,
+    .run = run};
+
+/* ---- bench ---- */
+
+static const struct argp_option bench_options[] = {
+    {"shapes", 256, "FILE", 0, "sizes from this file (else NAME.shapes.txt beside the source)", 0},
+    {"size", 257, "SIZES", 0, "these sizes, as \"N=8x2048 C=4096\"; may be repeated", 0},
+    {"types", 258, "TYPES", 0, "element types, as \"f32 bf16\", or all (else f32)", 0},
+    {"reference", 259, "FILE", 0, "the reference's file (else NAME.py beside the source)", 0},
+    {"against", 260, "NAMES", 0, "of eager, compile, dispatcher and the file's baselines", 0},
+    {"device", 261, "DEVICE", 0, "cpu, cuda or cuda:N (else all there are)", 0},
+    {"threads", 262, "N", 0, "torch's threads on the CPU", 0},
+    {"cache", 263, "STATE", 0, "warm, cold or both (else both)", 0},
+    {"rounds", 264, "N", 0, "how often each is timed (else 21)", 0},
+    {"quick", 265, NULL, 0, "fewer and shorter samples", 0},
+    {"seed", 266, "N", 0, "of the random inputs (else 0)", 0},
+    {"json", 267, "FILE", 0, "write JSON lines; - is stdout, without the table", 0},
+    {"html", 268, "FILE", 0, "write a report with tables and plots, one file", 0},
+    {"plots", 269, "DIR", 0, "write the roofline and a sweep over sizes, PNG and SVG", 0},
+    {"profile", 270, "FILE", 0, "write a trace of a few calls, for ui.perfetto.dev", 0},
+    {"compare", 271, "FILE", 0, "say what is slower than in this file of --json", 0},
+    {0}};
+
+static const cli_pair bench_examples[] = {
+    {"wick bench my_op.c", "at the sizes of my_op.shapes.txt, beside the reference my_op.py"},
+    {"wick bench relu --types \"f32 bf16\" --threads 1", "an operator that comes with Wick"},
+    {"wick bench my_op.c --html report.html", "tables, roofline and sweeps in one file"},
+    {"wick bench my_op.c --compare old.json", "exit code 1 if it became slower"},
+    {0}};
+
+const cli_verb cli_bench = {
+    .name = "bench",
+    .called = "wick bench",
+    .purpose = "measure operators beside torch and beside what the machine allows",
+    .operands = "[OPERATOR|FILE.c|MODULE.so...]",
+    .description =
+        "Measure operators: beside their reference run by torch, eagerly and compiled, beside "
+        "other functions of the reference's file (NAME_baseline_...), and beside the floor, the "
+        "time in which this machine copies as many bytes. Without operands, all operators that "
+        "come with Wick.\n\n"
+        "The exit code is 0, 1 (nothing could be measured, or --compare found something slower) "
+        "or 2 (asked wrongly). docs/bench.md says how to read a report.",
+    .options = bench_options,
+    .examples = bench_examples,
+    .takes_files = true,
     .run = run};
 
 /* ---- doctor ---- */

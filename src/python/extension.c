@@ -371,6 +371,22 @@ static PyObject *operators(PyObject *module, PyObject *unused)
     return list;
 }
 
+PyDoc_STRVAR(parameters_doc,
+             "parameters(namespace, name)\n--\n\n"
+             "Of an operator: {'dims': [(name, is_leading)], 'variables': [(name, types)], "
+             "'inputs', 'outputs'},\n"
+             "the last two as a list of dicts.");
+
+PyDoc_STRVAR(plan_doc,
+             "plan(namespace, name, dims, types, absent)\n--\n\n"
+             "A call with these sizes (a tuple for *N) and element types, without the inputs named "
+             "in absent:\n"
+             "(inputs, outputs, bytes read, bytes written), each tensor as (shape, type), "
+             "None where there is none.");
+
+PyDoc_STRVAR(copy_doc, "copy(to, from, bytes, grain, streaming, repeats)\n--\n\n"
+                       "Copies memory over torch's threads, `grain` bytes or more each.");
+
 static PyMethodDef methods[] = {{"attach", attach, METH_VARARGS, attach_doc},
                                 {"learn", learn, METH_O, learn_doc},
                                 {"learn_tangent", learn_tangent, METH_O, learn_tangent_doc},
@@ -382,6 +398,9 @@ static PyMethodDef methods[] = {{"attach", attach, METH_VARARGS, attach_doc},
                                 {"prototype", prototype, METH_VARARGS, prototype_doc},
                                 {"find", find, METH_VARARGS, find_doc},
                                 {"gradient", gradient, METH_VARARGS, gradient_doc},
+                                {"parameters", plan_parameters, METH_VARARGS, parameters_doc},
+                                {"plan", plan_call, METH_VARARGS, plan_doc},
+                                {"copy", copy_bytes, METH_VARARGS, copy_doc},
                                 {"suggest", suggest, METH_VARARGS, suggest_doc},
                                 {"operators", operators, METH_NOARGS, operators_doc},
                                 {NULL, NULL, 0, NULL}};

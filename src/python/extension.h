@@ -7,6 +7,8 @@
  *   tensors.c     Python's tensors and torch's handles
  *   dlpack.c      the same through DLPack's public table, where torch's internals are not what we
  * expect gradient.c    the gate's question "who differentiates this?", put to Python
+ *   plan.c        an operator's parameters, and shapes and bytes of a call that is made up
+ *   copy.c        a plain copy, to measure bandwidth with
  *
  * The only folder that includes Python.h, and only the limited API of 3.10. What Python does better
  * stays in python/wick.
@@ -87,6 +89,17 @@ PyObject *dlpack_wrap(wick_tensor *tensor);
 /* ---- gradient.c ---- */
 
 bool gradient_hook(wick_registration *r, torch_ivalue *stack, uint64_t n_args, uint64_t n_results);
+
+/* ---- plan.c: for benchmarks and tests, which make calls up ---- */
+
+/* parameters(namespace, name) and plan(namespace, name, dims, types, absent). */
+PyObject *plan_parameters(PyObject *module, PyObject *args);
+PyObject *plan_call(PyObject *module, PyObject *args);
+
+/* ---- copy.c ---- */
+
+/* copy(to, from, bytes, grain, streaming, repeats) */
+PyObject *copy_bytes(PyObject *module, PyObject *args);
 
 /* Raises what a context holds: BuildError for what does not build or load, RuntimeError otherwise.
  * Returns NULL. */

@@ -16,7 +16,8 @@ import time
 import pytest
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "cli"
-VERBS = ("new", "build", "list", "show", "cache", "doctor", "config", "completion", "man")
+VERBS = ("new", "build", "list", "show", "bench", "cache", "doctor", "config", "completion", "man")
+PYTHON_VERBS = ("new", "bench", "doctor")
 
 RELU = """/* relu -- max(x, 0)
  *
@@ -85,7 +86,7 @@ def test_golden_help(wick, verb):
     check_golden(f"{verb}.txt", done.stdout)
     assert wick("help", verb).stdout == wick(verb, "-h").stdout == done.stdout
     assert done.stdout.startswith(
-        wick(verb, "--usage").stdout if verb not in ("new", "doctor") else ""
+        wick(verb, "--usage").stdout if verb not in PYTHON_VERBS else ""
     )
 
 
@@ -128,7 +129,7 @@ def test_golden_completion(wick, shell):
 @pytest.mark.parametrize(
     "words, offered",
     [
-        (["b"], {"build"}),
+        (["bu"], {"build"}),
         (["cache", "l"], {"list"}),
         (["cache", ""], {"path", "list", "size", "verify", "clear", "--json", "--help"}),
         (["build", "--na"], {"--namespace=", "--native"}),
@@ -149,7 +150,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}" """
     assert set(done.stdout.split()) == offered
 
 
-@pytest.mark.parametrize("verb", ["new", "doctor"])
+@pytest.mark.parametrize("verb", PYTHON_VERBS)
 def test_the_options_of_python_verbs_are_those_of_their_scripts(wick, verb):
     done = wick("config", "--cmake")
     if done.returncode:

@@ -7,6 +7,7 @@ _wick()
         'build:turn operator files into a module'
         'list:list operators\: the shipped ones, a file'\''s, or a module'\''s'
         'show:say what an operator takes and returns, and what is made of it'
+        'bench:measure operators beside torch and beside what the machine allows'
         'cache:look at what wick.load keeps, check it, clear it'
         'doctor:check that operators can be built and called here; say what to do if not'
         'config:print paths and flags for other build systems'
@@ -61,6 +62,26 @@ _wick()
             '--types=[for --glue\: the element types, as "f32" or "f32 i64"]:TYPES:_files' \
             '--flags[every compiler switch that Wick passes, and why]' \
             '--cc=[for --flags\: the C compiler]:CC:_files' \
+            '*:file:_files'
+        ;;
+        bench)
+        _arguments '--help[this text]' \
+            '--shapes=[sizes from this file (else NAME.shapes.txt beside the source)]:FILE:_files' \
+            '--size=[these sizes, as "N=8x2048 C=4096"; may be repeated]:SIZES:_files' \
+            '--types=[element types, as "f32 bf16", or all (else f32)]:TYPES:_files' \
+            '--reference=[the reference'\''s file (else NAME.py beside the source)]:FILE:_files' \
+            '--against=[of eager, compile, dispatcher and the file'\''s baselines]:NAMES:_files' \
+            '--device=[cpu, cuda or cuda\:N (else all there are)]:DEVICE:_files' \
+            '--threads=[torch'\''s threads on the CPU]:N:_files' \
+            '--cache=[warm, cold or both (else both)]:STATE:_files' \
+            '--rounds=[how often each is timed (else 21)]:N:_files' \
+            '--quick[fewer and shorter samples]' \
+            '--seed=[of the random inputs (else 0)]:N:_files' \
+            '--json=[write JSON lines; - is stdout, without the table]:FILE:_files' \
+            '--html=[write a report with tables and plots, one file]:FILE:_files' \
+            '--plots=[write the roofline and a sweep over sizes, PNG and SVG]:DIR:_files' \
+            '--profile=[write a trace of a few calls, for ui.perfetto.dev]:FILE:_files' \
+            '--compare=[say what is slower than in this file of --json]:FILE:_files' \
             '*:file:_files'
         ;;
         cache)

@@ -1,0 +1,85 @@
+"""compare -- this run against an earlier one: what is slower beyond the noise
+
+A row is slower when the middle halves of the two sets of samples do not touch and the medians differ
+by more than a few percent. Before that the earlier times are brought to the speed of today's machine:
+what torch takes for the same calls in both runs (or, without that, what the copy takes) has nothing to
+do with our code, so the median of its changes is the machine's.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .contenders import OURS
+from .rows import Row, Times
+from .verdict import faster
+
+SLOWER, FASTER, SAME = "slower", "faster", "same"
+
+
+@dataclass
+class Change:
+    """One row in both runs; `before` is at today's speed."""
+
+    row: Row
+    before: Times
+    after: Times
+    kind: str
+
+    @property
+    def ratio(self) -> float:
+        return self.after.median_s / self.before.median_s
+
+
+@dataclass
+class Comparison:
+    changes: list[Change]
+    drift: float  # how much longer the machine takes today
+    drift_by: str
+    only_before: int
+    only_after: int
+
+    def of(self, kind: str) -> list[Change]:
+        return [c for c in self.changes if c.kind == kind]
+
+
+def _scaled(t: Times, by: float) -> Times:
+    return Times(t.median_s * by, t.first_s * by, t.third_s * by, [s * by for s in t.samples_s])
+
+
+def _drift(
+    pairs: Sequence[tuple[Row, Row]], before: Mapping[str, Any], after: Mapping[str, Any]
+) -> tuple[float, str]:
+    ratios = [
+        new.times[name].median_s / old.times[name].median_s
+        for old, new in pairs
+        for name in new.times
+        if name not in OURS and name in old.times
+    ]
+    if ratios and before.get("torch") == after.get("torch"):
+        return statistics.median(ratios), "torch's times"
+    rates = [
+        {d["device"]: max(d["copy_bytes_per_s"].values()) for d in about.get("devices", ())}
+        for about in (before, after)
+    ]
+    ratios = [rates[0][d] / rates[1][d] for d in rates[0] if d in rates[1]]
+    return (statistics.median(ratios), "the copy") if ratios else (1.0, "nothing")
+
+
+def compare(
+    before: tuple[Mapping[str, Any], Sequence[Row]], after: tuple[Mapping[str, Any], Sequence[Row]]
+) -> Comparison:
+    old = {row.key(): row for row in before[1]}
+    new = {row.key(): row for row in after[1]}
+    pairs = [(old[key], new[key]) for key in new if key in old]
+    drift, drift_by = _drift(pairs, before[0], after[0])
+    changes = []
+    for was, row in pairs:
+        name = "out=" if "out=" in was.times and "out=" in row.times else "wick"
+        t0, t1 = _scaled(was.times[name], drift), row.times[name]
+        kind = SLOWER if faster(t0, t1) else FASTER if faster(t1, t0) else SAME
+        changes.append(Change(row, t0, t1, kind))
+    return Comparison(changes, drift, drift_by, len(old) - len(pairs), len(new) - len(pairs))

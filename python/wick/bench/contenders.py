@@ -1,0 +1,223 @@
+"""contenders -- who is timed in a row: the operator itself, and what it is measured beside
+
+    wick        the direct call, wick.ops.NAME(...)
+    out=        the same into memory that is there already
+    dispatcher  the same through torch.ops (only when asked for)
+    eager       the reference, as it is
+    compile     torch.compile of the reference
+    NAME        a function <operator>_baseline_NAME of the reference's file
+
+A gradient without a reference of its own has torch differentiate the forward's: what is timed is the
+backward pass alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from . import inputs
+from .inputs import Call
+from .shapes import Case
+from .target import Operator
+
+OURS = ("wick", "out=", "dispatcher")
+
+
+@dataclass
+class Contender:
+    """A statement and its names."""
+
+    name: str
+    stmt: str
+    names: dict[str, Any]
+
+    def call(self) -> Any:
+        """Once, and what it returns."""
+        return eval(self.stmt, dict(self.names))  # the statement is ours
+
+
+@dataclass
+class Field:
+    """Everybody who takes part, who does not and why, and how the inputs are put back."""
+
+    contenders: list[Contender]
+    missing: dict[str, str]
+    reset: Callable[[], None] | None
+    reference: Callable[[], Any] | None
+
+
+def _positional(name: str, function: Any, call: Call, **more: Any) -> Contender:
+    values = {f"a{i}": value for i, value in enumerate(call.arguments.values())}
+    words = [*values, *(f"{key}=o_{key}" for key in more)]
+    names = {"f": function, **values, **{f"o_{key}": value for key, value in more.items()}}
+    return Contender(name, f"f({', '.join(words)})", names)
+
+
+def _by_name(name: str, function: Any, arguments: dict[str, Any]) -> Contender:
+    words = [f"{key}=a{i}" for i, key in enumerate(arguments)]
+    names = {"f": function, **{f"a{i}": value for i, value in enumerate(arguments.values())}}
+    return Contender(name, f"f({', '.join(words)})", names)
+
+
+def _taken(function: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that a reference takes; it may leave out what does not change its result."""
+    taken = inspect.signature(function).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in taken.values()):
+        return arguments
+    return {name: value for name, value in arguments.items() if name in taken}
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compiled for these very sizes. What was compiled before is forgotten: torch stops compiling a
+    function at the eighth time."""
+    import torch._dynamo
+    import torch._functorch.config
+
+    torch._dynamo.reset()
+    torch._functorch.config.donated_buffer = False  # a backward pass is run many times over
+    return torch.compile(function, dynamic=False)
+
+
+# ---- gradients of a reference ----
+
+
+def _requires_grad(arguments: dict[str, Any], names: Collection[str]) -> list[torch.Tensor]:
+    found = []
+    for name in names:
+        tensor = arguments[name]
+        if isinstance(tensor, torch.Tensor) and tensor.is_floating_point():
+            found.append(tensor.requires_grad_())
+    return found
+
+
+def _backward(
+    name: str, function: Callable[..., Any], forward: Operator, call: Call, wanted: list[str]
+) -> Contender:
+    """The backward pass of `function`, which has run once."""
+    arguments = _taken(function, dict(call.arguments))
+    leaves = _requires_grad(arguments, [w for w in wanted if w in arguments])
+    results = function(**arguments)
+    results = results if isinstance(results, (tuple, list)) else (results,)
+    outputs = [r for r in results if isinstance(r, torch.Tensor) and r.requires_grad]
+    if not outputs or not leaves:
+        raise RuntimeError(f"nothing of {forward.name}'s reference requires a gradient")
+    gradients = [torch.randn_like(r) for r in outputs]
+    names = {"g": torch.autograd.grad, "o": outputs, "i": leaves, "d": gradients}
+    return Contender(name, "g(o, i, d, retain_graph=True, allow_unused=True)", names)
+
+
+def _gradients(operator: Operator, case: Case, device: str, seed: int) -> dict[str, Any] | None:
+    """name: function that makes the contender, for a gradient whose forward has a reference."""
+    forward = operator.forward()
+    reference = forward.reference() if forward is not None else None
+    if forward is None or reference is None:
+        return None
+    dims = {dim for dim, _ in forward.parameters["dims"]}
+    if not dims <= set(case.dims):
+        return None
+    types = {variable: case.types[variable] for variable, _ in forward.parameters["variables"]}
+    named = {p["name"] for p in forward.parameters["inputs"]}
+    scalars = {name: value for name, value in case.scalars.items() if name in named}
+    own = Case({dim: case.dims[dim] for dim in case.dims if dim in dims}, types, scalars)
+    wanted = [p["name"].removeprefix("d") for p in operator.parameters["outputs"]]
+
+    def make(name: str, function: Callable[..., Any]) -> Contender:
+        call = inputs.make(
+            forward.namespace, forward.name, forward.parameters, own, device, seed, forward.inputs()
+        )
+        return _backward(name, function, forward, call, wanted)
+
+    return {
+        "eager": lambda: make("eager", reference),
+        "compile": lambda: make("compile", compiled(reference)),
+    }
+
+
+# ---- the field ----
+
+
+def _ours(operator: Operator, call: Call, device: str, asked: Collection[str]) -> list[Contender]:
+    found = [_positional("wick", operator.function, call)]
+    if call.outputs and "out" not in call.arguments:
+        found.append(_positional("out=", operator.function, call, out=call.out(device)))
+    if "dispatcher" in asked:
+        packet = getattr(getattr(torch.ops, operator.namespace), operator.name)
+        found.append(_positional("dispatcher", packet, call))
+    return found
+
+
+def _theirs(operator: Operator, case: Case, call: Call, device: str, seed: int) -> dict[str, Any]:
+    """name: function that makes the contender, or why there is none."""
+    reference = operator.reference()
+    found: dict[str, Any] = {}
+
+    def run(name: str, function: Callable[..., Any], how: Callable[..., Any]) -> None:
+        taken = _taken(function, call.arguments)
+        found[name] = lambda: _by_name(name, how(function), taken)
+
+    if reference is not None:
+        run("eager", reference, lambda f: f)
+        run("compile", reference, compiled)
+    else:
+        where = operator.reference_file or f"{operator.name}.py beside its source"
+        none = f"no reference: a function {operator.name} in {where}"
+        gradients = _gradients(operator, case, device, seed)
+        found.update(gradients or dict.fromkeys(("eager", "compile"), none))
+    for name, function in operator.baselines().items():
+        run(name, function, lambda f: f)
+    return found
+
+
+def _resetter(call: Call) -> Callable[[], None] | None:
+    """Puts back what is written in place: values that grow without end would be timed otherwise."""
+    if not call.in_place:
+        return None
+    pairs = [(call.arguments[name], call.arguments[name].clone()) for name in call.in_place]
+
+    def reset() -> None:
+        for tensor, was in pairs:
+            tensor.copy_(was)
+
+    return reset
+
+
+def field(
+    operator: Operator,
+    case: Case,
+    call: Call,
+    device: Any,
+    asked: Collection[str],
+    seed: int,
+) -> Field:
+    """Who takes part. Each is called once here, so that a failure is a reason and not a crash."""
+    reset = _resetter(call)
+    contenders = []
+    missing: dict[str, str] = {}
+    for contender in _ours(operator, call, device.name, asked):
+        device.learn(contender.call)  # what ours raises is the caller's to tell
+        contenders.append(contender)
+    theirs = _theirs(operator, case, call, device.name, seed)
+    for name in asked:
+        if name not in theirs and name not in OURS:
+            missing[name] = f"no function {operator.name}_baseline_{name} in the reference's file"
+    for name, make in theirs.items():
+        if asked and name not in asked:
+            continue
+        if isinstance(make, str):
+            missing[name] = make
+            continue
+        try:
+            contender = make()
+            device.learn(contender.call)
+            contenders.append(contender)
+        except Exception as error:  # a baseline's own: any kind
+            said = str(error).strip().splitlines()
+            missing[name] = f"{type(error).__name__}: {said[0] if said else ''}"[:200]
+    eager = next((c for c in contenders if c.name == "eager"), None)
+    comparable = eager is not None and operator.reference() is not None
+    return Field(contenders, missing, reset, eager.call if eager and comparable else None)

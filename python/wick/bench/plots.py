@@ -1,0 +1,269 @@
+"""plots -- the roofline, and times over sizes: matplotlib, PNG and SVG
+
+matplotlib is an optional requirement (torch-wick[bench]); `require` says so where it is missing.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from . import words
+from .rows import Row
+
+WIDTH = 7.2  # inches: a page's width
+_DPI = 150
+_GREY = "#777777"
+_STYLES = {  # by contender: colour, marker, line
+    "wick": ("#c8102e", "o", "-"),
+    "out=": ("#ef8354", "s", "-"),
+    "dispatcher": ("#8c564b", "P", "-"),
+    "eager": ("#1f77b4", "^", "-"),
+    "compile": ("#2ca02c", "D", "-"),
+}
+_FURTHER = (("#9467bd", "v"), ("#e377c2", "<"), ("#17becf", ">"), ("#bcbd22", "X"))
+
+
+class PlotsError(Exception):
+    """matplotlib is not there."""
+
+
+def require() -> None:
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise PlotsError(
+            "plots and the HTML report need matplotlib: pip install 'torch-wick[bench]' (or matplotlib)"
+        ) from None
+
+
+def _pyplot() -> Any:
+    require()
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update(
+        {
+            "font.size": 9,
+            "axes.grid": True,
+            "grid.color": "#dddddd",
+            "grid.linewidth": 0.6,
+            "axes.axisbelow": True,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "legend.frameon": False,
+            "svg.fonttype": "none",
+            "svg.hashsalt": "wick",  # the same rows give the same file
+        }
+    )
+    return plt
+
+
+def _style(name: str, further: dict[str, tuple[str, str]]) -> tuple[str, str]:
+    if name in _STYLES:
+        return _STYLES[name][:2]
+    return further.setdefault(name, _FURTHER[len(further) % len(_FURTHER)])
+
+
+# ---- times over sizes ----
+
+
+def _bytes_axis(axis: Any) -> None:
+    axis.set_xscale("log", base=2)
+    axis.xaxis.set_major_formatter(lambda x, _: words.binary(x))
+    axis.tick_params(axis="x", labelrotation=0)
+
+
+def _spaced(axis: Any, values: Sequence[float]) -> None:
+    """A few marks on an axis of bytes, at powers of two."""
+    low, high = math.floor(math.log2(min(values))), math.ceil(math.log2(max(values)))
+    step = max(1, -(-(high - low) // 4))
+    axis.set_xticks([2.0**k for k in range(low, high + 1, step)])
+    axis.minorticks_off()
+
+
+def sweep(rows: Sequence[Row]) -> Any:
+    """Of one operator, one choice of types and one device: a panel per state of the caches."""
+    plt = _pyplot()
+    caches = [cache for cache in ("warm", "cold") if any(r.cache == cache for r in rows)]
+    figure, panels = plt.subplots(
+        1, len(caches), figsize=(WIDTH, 3.2), sharey=True, squeeze=False, layout="constrained"
+    )
+    figure.get_layout_engine().set(w_pad=0.12)
+    further: dict[str, tuple[str, str]] = {}
+    for panel, cache in zip(panels[0], caches):
+        shown = sorted((r for r in rows if r.cache == cache), key=lambda r: r.moved_bytes)
+        _bytes_axis(panel)
+        panel.set_yscale("log")
+        panel.yaxis.set_major_formatter(lambda y, _: words.seconds(y))
+        panel.plot(
+            [r.moved_bytes for r in shown],
+            [r.floor_s for r in shown],
+            color=_GREY,
+            linestyle="--",
+            label="floor",
+        )
+        for name in dict.fromkeys(n for r in shown for n in r.times):
+            points = [(r.moved_bytes, r.times[name]) for r in shown if name in r.times]
+            colour, marker = _style(name, further)
+            x, t = [p[0] for p in points], [p[1] for p in points]
+            panel.plot(
+                x, [v.median_s for v in t], color=colour, marker=marker, ms=4, lw=1.3, label=name
+            )
+            panel.fill_between(
+                x, [v.first_s for v in t], [v.third_s for v in t], color=colour, alpha=0.18, lw=0
+            )
+        _spaced(panel, [r.moved_bytes for r in shown])
+        panel.set_title(f"{cache} caches", fontsize=9)
+        panel.set_xlabel("bytes read and written")
+    panels[0][0].set_ylabel("time of a call")
+    handles, labels = panels[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(6, len(labels)))
+    first = rows[0]
+    figure.suptitle(f"{first.operator}  {first.types}  {first.device}", fontsize=10)
+    return figure
+
+
+# ---- the roofline ----
+
+
+def roofline(facts: Mapping[str, Any], rows: Sequence[Row]) -> Any:
+    """Of one device. Rows whose operator declares flops: rate over intensity, under the copy's slope
+    and the matrix product's ceiling. Without any: bandwidth over bytes, under the copy's."""
+    declared = [r for r in rows if r.flops]
+    device = next(d for d in facts["devices"] if d["device"] == rows[0].device)
+    return _by_flops(device, declared) if declared else _by_bytes(device, rows)
+
+
+def _scatter(panel: Any, rows: Sequence[Row], point: Any) -> None:
+    colours: dict[str, int] = {}
+    plt = _pyplot()
+    cycle = plt.rcParams["axes.prop_cycle"].by_key()["color"]
+    for row in rows:
+        number = colours.setdefault(row.operator, len(colours))
+        filled = row.cache == "warm"
+        colour = cycle[number % len(cycle)]
+        x, y = point(row)
+        panel.plot(
+            x,
+            y,
+            "o",
+            color=colour,
+            mfc=colour if filled else "white",
+            ms=5,
+            mew=1.2,
+            linestyle="none",
+        )
+    for name, number in colours.items():
+        panel.plot([], [], "o", color=cycle[number % len(cycle)], label=name, ms=5)
+    panel.plot([], [], "o", color=_GREY, mfc=_GREY, label="warm", ms=5)
+    panel.plot([], [], "o", color=_GREY, mfc="white", label="cold", ms=5)
+
+
+def _by_flops(device: Mapping[str, Any], rows: Sequence[Row]) -> Any:
+    plt = _pyplot()
+    figure, panel = plt.subplots(figsize=(WIDTH, 4.2), layout="constrained")
+    intensity = [r.flops / r.moved_bytes for r in rows]
+    slope = max(device["copy_bytes_per_s"].values())
+    ceilings = {name: rate for name, rate in device["flops_per_s"].items() if rate}
+    top = max(ceilings.values(), default=max(intensity) * slope)
+    low, high = min(intensity) / 4, max(4 * max(intensity), 2 * top / slope)
+    panel.plot(
+        [low, top / slope],
+        [low * slope, top],
+        color=_GREY,
+        lw=1.5,
+        label=f"copy, {words.amount(slope, 'B/s')}",
+    )
+    for (name, rate), line in zip(ceilings.items(), ("-.", ":", "--", (0, (6, 2)))):
+        said = f"matrix product {name}, {words.amount(rate, 'flop/s')}"
+        panel.plot([rate / slope, high], [rate, rate], color=_GREY, lw=1.5, ls=line, label=said)
+    _scatter(panel, rows, lambda r: (r.flops / r.moved_bytes, r.flops / r.best_s))
+    panel.set_xscale("log")
+    panel.set_yscale("log")
+    panel.set_xlim(low, high)
+    panel.yaxis.set_major_formatter(lambda y, _: words.amount(y, "flop/s"))
+    panel.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+    panel.set_xlabel("declared flops per byte of the signature")
+    panel.set_ylabel("rate of the operator")
+    return _finish(figure, panel, device, "above the slope: the data came from a cache")
+
+
+def _by_bytes(device: Mapping[str, Any], rows: Sequence[Row]) -> Any:
+    plt = _pyplot()
+    figure, panel = plt.subplots(figsize=(WIDTH, 4.2), layout="constrained")
+    for cache, (moved, seconds) in device["copy"].items():
+        panel.plot(
+            moved,
+            [n / s for n, s in zip(moved, seconds)],
+            color=_GREY,
+            linestyle="-" if cache == "warm" else "--",
+            label=f"copy, {cache}",
+        )
+    _bytes_axis(panel)
+    _scatter(panel, rows, lambda r: (max(1, r.moved_bytes), r.moved_bytes / r.best_s))
+    panel.set_yscale("log")
+    _spaced(panel, [max(1, r.moved_bytes) for r in rows])
+    panel.yaxis.set_major_formatter(lambda y, _: words.amount(y, "B/s"))
+    panel.set_xlabel("bytes read and written")
+    panel.set_ylabel("bytes per second")
+    return _finish(figure, panel, device, "no flops are declared: the roof is the copy's")
+
+
+def _finish(figure: Any, panel: Any, device: Mapping[str, Any], remark: str) -> Any:
+    panel.set_title(f"{device['device']}: {device['model']}  ({remark})", fontsize=9)
+    handles, labels = panel.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(labels)))
+    return figure
+
+
+# ---- files ----
+
+
+def figures(facts: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
+    """Every plot of a run by its file's name, without ending."""
+    found: dict[str, Any] = {}
+    for device, group in groupby(sorted(rows, key=lambda r: r.device), key=lambda r: r.device):
+        found[_file_name("roofline", device)] = roofline(facts, list(group))
+    by = lambda r: (r.operator, r.types, r.device)  # noqa: E731
+    for (operator, types, device), group in groupby(sorted(rows, key=by), key=by):
+        shown = list(group)
+        if len({r.moved_bytes for r in shown}) > 1 and min(r.moved_bytes for r in shown) > 0:
+            found[_file_name("sweep", operator, types, device)] = sweep(shown)
+    return found
+
+
+def sweeps_of(rows: Sequence[Row]) -> list[str]:
+    """Names of the plots of these rows' sweeps."""
+    return list(dict.fromkeys(_file_name("sweep", r.operator, r.types, r.device) for r in rows))
+
+
+def _file_name(*parts: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", "-".join(parts)).strip("-")
+
+
+def svg(figure: Any) -> str:
+    """The figure as an <svg> element, for a page."""
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()[text.getvalue().index("<svg") :]
+
+
+def write(folder: str, facts: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
+    """NAME.png and NAME.svg of every plot; their paths."""
+    plt = _pyplot()
+    paths = []
+    for name, figure in figures(facts, rows).items():
+        for ending in ("png", "svg"):
+            paths.append(os.path.join(folder, f"{name}.{ending}"))
+            metadata = {"Date": None} if ending == "svg" else None
+            figure.savefig(paths[-1], dpi=_DPI, metadata=metadata)
+        plt.close(figure)
+    return paths

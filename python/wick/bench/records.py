@@ -1,0 +1,96 @@
+"""records -- rows as JSON lines: what a run found, and where and when it was measured
+
+The first line is {"record": "machine", ...}, every further one {"record": "row", ...}.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+
+from .. import _wick
+from . import host
+from .rows import Row
+
+FORMAT = 1
+
+
+class RecordsError(Exception):
+    """A file that is not what --json writes."""
+
+
+def compiler() -> str:
+    """What `cc` says of itself; "none" where there is none."""
+    cc = shlex.split(os.environ.get("CC", "")) or ["cc"]
+    try:
+        said = subprocess.run([*cc, "--version"], capture_output=True, text=True).stdout
+    except OSError:
+        return "none"
+    return said.splitlines()[0] if said else " ".join(cc)
+
+
+def facts() -> dict[str, Any]:
+    """Where and when, for any measurement."""
+    return {
+        "cpu": host.model(),
+        "cores": os.cpu_count(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "compiler": compiler(),
+        "load": round(os.getloadavg()[0], 2),
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+    }
+
+
+def busy() -> str:
+    """Words, where others use the machine: more than a tenth of it over the last minute."""
+    load, cpus = os.getloadavg()[0], os.cpu_count() or 1
+    return f"load {load:.1f} on {cpus} CPUs" if load > max(0.5, 0.1 * cpus) else ""
+
+
+def machine(
+    devices: Iterable[Mapping[str, Any]], words: list[str], was_busy: str
+) -> dict[str, Any]:
+    return {
+        "record": "machine",
+        "format": FORMAT,
+        "wick": _wick.__version__,
+        "command": shlex.join(["wick", "bench", *words]),
+        **facts(),
+        "busy": was_busy,
+        "devices": list(devices),
+    }
+
+
+def write(path: str, about: Mapping[str, Any], rows: Iterable[Row]) -> None:
+    """ "-" is stdout."""
+    lines = [json.dumps(about), *(json.dumps({"record": "row", **r.record()}) for r in rows)]
+    text = "\n".join(lines) + "\n"
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def read(path: str) -> tuple[dict[str, Any], list[Row]]:
+    try:
+        with open(path, encoding="utf-8") as f:
+            records = [json.loads(line) for line in f if line.strip()]
+        about = next(r for r in records if r["record"] == "machine")
+        if about["format"] != FORMAT:
+            raise RecordsError(f"{path}: format {about['format']}, expected {FORMAT}")
+        return about, [Row.from_record(r) for r in records if r["record"] == "row"]
+    except OSError as error:
+        raise RecordsError(f"{path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, StopIteration):
+        raise RecordsError(f"{path}: not a file of wick bench --json") from None

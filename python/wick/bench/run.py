@@ -1,0 +1,193 @@
+"""run -- the whole of `wick bench`: find, measure, judge, report"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any
+
+import torch
+
+from .. import BuildError, _wick
+from . import compare, records, rows, table, target, verdict
+from .cuda import Cuda
+from .floor import CACHES, Roof
+from .host import Host
+from .plots import PlotsError
+from .progress import Progress
+from .rows import Effort, Row
+from .shapes import Case, Shapes, ShapesError
+from .target import Operator, TargetError
+
+OK, FAILED, WRONG = 0, 1, 2
+QUICK = Effort(rounds=7, sample_s=5e-4, row_s=1.0, least=3)
+
+
+class AskedWronglyError(Exception):
+    """What stands on the command line cannot be done."""
+
+
+def _devices(wanted: str | None, threads: int) -> list[Any]:
+    names = [wanted] if wanted else ["cpu"] + ["cuda"] * torch.cuda.is_available()
+    found: list[Any] = []
+    for name in names:
+        if name.startswith("cuda"):
+            if not torch.cuda.is_available():
+                raise AskedWronglyError(f"--device {name}: torch sees no GPU here")
+            found.append(Cuda(name))
+        elif name == "cpu":
+            found.append(Host(threads))
+        else:
+            raise AskedWronglyError(f"--device {name}: expected cpu, cuda or cuda:N")
+    return found
+
+
+def _cases(operator: Operator, options: argparse.Namespace) -> list[Case]:
+    """From --size, from the file of sizes, or from the signature."""
+    wanted = tuple(options.types.replace(",", " ").split()) if options.types else ()
+    if not options.size:
+        return operator.cases(wanted)
+    shapes = Shapes("\n".join(options.size), "--size")
+    shapes.check({operator.name: operator.parameters})
+    listed = shapes.cases(operator.name, operator.parameters)
+    if not listed:
+        dims = ", ".join(dim for dim, _ in operator.parameters["dims"])
+        raise AskedWronglyError(f"--size: {operator.name} needs {dims}")
+    return [
+        Case(case.dims, {**types, **case.types}, case.scalars, case.absent)
+        for types in operator.types(wanted)
+        for case in listed
+    ]
+
+
+class _Bench:
+    def __init__(self, options: argparse.Namespace, progress: Progress) -> None:
+        self.options, self.progress = options, progress
+        self.asked = tuple(filter(None, (options.against or "").replace(",", " ").split()))
+        self.caches = CACHES if options.cache == "both" else (options.cache,)
+        effort = QUICK if options.quick else Effort()
+        rounds = options.rounds or effort.rounds
+        self.effort = Effort(rounds, effort.sample_s, effort.row_s, min(effort.least, rounds))
+        self.rows: list[Row] = []
+        self.skipped: list[str] = []
+        self.device_facts: list[dict[str, Any]] = []
+
+    def measure(self, plan: list[tuple[Operator, Case]], device: Any) -> None:
+        roof = Roof(device)
+        before = device.state()
+        sizes = [max(1, self._moved(operator, case)) for operator, case in plan]
+        roof.measure(sizes, self.caches, self.progress)
+        tiny: dict[Any, dict[str, float]] = {}
+        for i, (operator, case) in enumerate(plan):
+            words = f"{operator.name} {case.words()} {' '.join(case.types.values())}"
+            self.progress.step(i, len(plan), words)
+            try:
+                key = (operator.namespace, operator.name, tuple(case.types.values()))
+                if key not in tiny:
+                    tiny[key] = rows.smallest_call(operator, case, device, self.options.seed)
+                self.rows += rows.measure(
+                    operator,
+                    case,
+                    device,
+                    roof,
+                    self.caches,
+                    self.asked,
+                    tiny[key],
+                    self.effort,
+                    self.options.seed,
+                )
+            except (RuntimeError, MemoryError) as error:
+                said = str(error).strip().splitlines() or [type(error).__name__]
+                self.skipped.append(f"{words}, {device.name}: {said[0]}")
+        facts = {**device.facts(), **roof.facts(), "before": before, "after": device.state()}
+        self.device_facts.append(facts)
+
+    @staticmethod
+    def _moved(operator: Operator, case: Case) -> int:
+        try:
+            plan = _wick.plan(operator.namespace, operator.name, case.dims, case.types, case.absent)
+        except RuntimeError as error:
+            raise AskedWronglyError(f"{operator.name} {case.words()}: {error}") from None
+        return plan[2] + plan[3]
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    """Everything that would spoil the end of a long run is found at its beginning."""
+    if options.html or options.plots:
+        from . import plots
+
+        plots.require()
+    for path in filter(None, (options.json, options.html, options.profile)):
+        folder = os.path.dirname(path) or "."
+        if path != "-" and not os.access(folder, os.W_OK):
+            raise AskedWronglyError(f"{path}: {folder} is not a folder that can be written")
+    if options.plots:
+        os.makedirs(options.plots, exist_ok=True)
+
+
+def _report(bench: _Bench, facts: dict[str, Any], options: argparse.Namespace) -> None:
+    if options.json != "-":
+        table.print_rows(facts, bench.rows)
+    if options.json:
+        records.write(options.json, facts, bench.rows)
+    if options.plots:
+        from . import plots
+
+        for path in plots.write(options.plots, facts, bench.rows):
+            print(f"wick bench: wrote {path}", file=sys.stderr)
+    if options.html:
+        from . import page
+
+        page.write(options.html, facts, bench.rows)
+        print(f"wick bench: wrote {options.html}", file=sys.stderr)
+
+
+def bench(options: argparse.Namespace, words: list[str]) -> int:
+    """Measures and reports; the exit code."""
+    _check_outputs(options)
+    earlier = records.read(options.compare) if options.compare else None
+    operators = target.find(options.operators, options.reference, options.shapes)
+    plan = [(op, case) for op in operators for case in _cases(op, options)]
+    if not plan:
+        raise AskedWronglyError("no call to measure: none of the operators has these types")
+    devices = _devices(options.device, options.threads or torch.get_num_threads())
+    was_busy = records.busy()
+    with Progress("wick bench") as progress:
+        work = _Bench(options, progress)
+        for device in devices:
+            work.measure(plan, device)
+        verdict.judge(work.rows)
+        if options.profile:
+            from . import profiling
+
+            progress.say("tracing")
+            calls = [(op, case, device) for op, case in plan for device in devices]
+            profiling.trace(options.profile, calls, work.asked, options.seed)
+    facts = records.machine(work.device_facts, words, was_busy)
+    for line in work.skipped:
+        print(f"wick bench: skipped {line}", file=sys.stderr)
+    if not work.rows:
+        print("wick bench: nothing was measured", file=sys.stderr)
+        return FAILED
+    _report(work, facts, options)
+    if earlier is None:
+        return OK
+    found = compare.compare(earlier, (facts, work.rows))
+    table.print_comparison(
+        found, options.compare, sys.stderr if options.json == "-" else sys.stdout
+    )
+    if not found.changes:
+        raise AskedWronglyError(f"--compare {options.compare}: no row of it is in this run")
+    return FAILED if found.of(compare.SLOWER) else OK
+
+
+def main(options: argparse.Namespace, words: list[str]) -> int:
+    try:
+        return bench(options, words)
+    except (AskedWronglyError, records.RecordsError, ShapesError) as error:
+        print(f"wick bench: {error}", file=sys.stderr)
+        return WRONG
+    except (TargetError, BuildError, PlotsError) as error:
+        print(f"wick bench: {error}", file=sys.stderr)
+        return FAILED

@@ -1,0 +1,177 @@
+"""table -- the rows in a terminal: with rich where it is installed, else the same cells as text"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, TextIO
+
+from . import words
+from .compare import FASTER, SAME, SLOWER, Comparison
+from .contenders import OURS
+from .rows import Row
+
+COLOURS = {
+    "at the limit": "green",
+    "near the limit": "green",
+    "launch-bound": "yellow",
+    "poor occupancy": "red",
+    "poor access pattern": "red",
+    "slower than torch": "red",
+    "nothing to move": "",
+}
+_WIDTH = 160  # where there is no terminal
+
+
+def _time(row: Row, name: str) -> str:
+    if name not in row.times:
+        return "-"
+    t = row.times[name]
+    return f"{words.seconds(t.median_s)} ±{100 * t.spread:.0f} %"
+
+
+def _others(rows: Iterable[Row]) -> list[str]:
+    """Names of the contenders besides the plain call, in the order of their first appearance."""
+    found: dict[str, None] = {}
+    for row in rows:
+        for name in [*row.times, *row.missing]:
+            if name != "wick":
+                found[name] = None
+    return list(found)
+
+
+def head(rows: Sequence[Row]) -> list[str]:
+    others = [name if name in OURS else f"{name}/wick" for name in _others(rows)]
+    return ["sizes", "cache", "wick", "floor", "share", *others, "verdict"]
+
+
+def cells(row: Row, rows: Sequence[Row]) -> list[str]:
+    """One row as text; torch's times as multiples of ours: above 1 we are faster."""
+    ours = row.times["wick"].median_s
+    others = []
+    for name in _others(rows):
+        if name in OURS or name not in row.times:
+            others.append(_time(row, name))
+        else:
+            others.append(f"{words.digits(row.times[name].median_s / ours)} x")
+    share = "-" if row.share is None else words.percent(row.share)
+    floor = words.seconds(row.floor_s) if row.floor_s else "-"
+    fixed = [row.case.words(), row.cache, _time(row, "wick"), floor, share]
+    return [*fixed, *others, said(row)]
+
+
+def said(row: Row) -> str:
+    """The verdict in one line."""
+    return f"{row.verdict}: {row.why}" if row.why else row.verdict
+
+
+def groups(rows: Iterable[Row]) -> list[list[Row]]:
+    """Operator by operator, with one choice of element types, on one device."""
+    return [list(g) for _, g in groupby(rows, key=lambda r: (r.operator, r.types, r.device))]
+
+
+def title(rows: Sequence[Row]) -> str:
+    """Of a group."""
+    first, threads = rows[0], ""
+    if first.device == "cpu":
+        threads = f", {first.threads} thread{'s' * (first.threads != 1)}"
+    return f"{first.operator}, {first.types}, {first.device}{threads}"
+
+
+def notes(rows: Sequence[Row]) -> list[str]:
+    """Why somebody did not take part, once each."""
+    found: dict[str, None] = {}
+    for row in rows:
+        for name, why in row.missing.items():
+            found[f"{name}: {why}"] = None
+    return list(found)
+
+
+def about(facts: Mapping[str, Any]) -> list[str]:
+    """The machine, in a line or two per device."""
+    lines = [f"Wick {facts['wick']}, torch {facts['torch']}, {facts['date']}"]
+    if facts["busy"]:
+        lines.append(
+            f"The machine was busy when this began ({facts['busy']}): run it again when it is not."
+        )
+    for device in facts["devices"]:
+        rates = [
+            f"{name} {words.amount(rate, 'B/s')}"
+            for name, rate in device["copy_bytes_per_s"].items()
+        ]
+        clocks = device.get("before", {})
+        line = f"{device['device']}: {device['model']}; copy: {', '.join(rates)}"
+        if "clocks_sm" in clocks:
+            after = device.get("after", {}).get("clocks_sm", clocks["clocks_sm"])
+            line += f"; SM clock {clocks['clocks_sm']:.0f} to {after:.0f} MHz"
+        lines.append(line)
+    return lines
+
+
+# ---- printing ----
+
+
+def _print_plain(rows: Sequence[Row], out: TextIO) -> None:
+    lines = [head(rows), *(cells(row, rows) for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    for line in lines:
+        text = [
+            cell.ljust(w) if i in (0, 1, len(line) - 1) else cell.rjust(w)
+            for i, (cell, w) in enumerate(zip(line, widths))
+        ]
+        out.write("  ".join(text).rstrip() + "\n")
+
+
+def _print_rich(rows: Sequence[Row], out: TextIO) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(file=out, width=None if out.isatty() else _WIDTH, highlight=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    names = head(rows)
+    for i, name in enumerate(names):
+        left = i in (0, 1, len(names) - 1)
+        table.add_column(name, justify="left" if left else "right", no_wrap=i != len(names) - 1)
+    for row in rows:
+        *plain, words_ = cells(row, rows)
+        table.add_row(*plain, Text(words_, style=COLOURS[row.verdict]))
+    console.print(table)
+
+
+def print_rows(facts: Mapping[str, Any], rows: Sequence[Row], out: TextIO | None = None) -> None:
+    out = out or sys.stdout
+    try:
+        import rich  # noqa: F401
+
+        draw = _print_rich
+    except ImportError:
+        draw = _print_plain
+    out.write("\n".join(about(facts)) + "\n")
+    for group in groups(rows):
+        out.write(f"\n{title(group)}\n{group[0].signature}\n")
+        draw(group, out)
+        for note in notes(group):
+            out.write(f"  {note}\n")
+
+
+def print_comparison(found: Comparison, before: str, out: TextIO | None = None) -> None:
+    out = out or sys.stdout
+    out.write(
+        f"\nAgainst {before}: {len(found.of(SLOWER))} slower, {len(found.of(FASTER))} faster, "
+        f"{len(found.of(SAME))} the same within the noise"
+    )
+    out.write(f"; the machine takes {found.drift:.2f} x as long (by {found.drift_by})\n")
+    for kind in (SLOWER, FASTER):
+        for change in sorted(found.of(kind), key=lambda c: -abs(c.ratio - 1)):
+            row = change.row
+            out.write(
+                f"  {kind}  {change.ratio:.2f} x  {row.operator} {row.types} {row.case.words()} "
+                f"{row.cache}, {row.device}: {words.seconds(change.before.median_s)} -> "
+                f"{words.seconds(change.after.median_s)}\n"
+            )
+    for n, which in ((found.only_before, before), (found.only_after, "this run")):
+        if n:
+            out.write(f"  {n} row{'s' * (n != 1)} only in {which}\n")

@@ -1,0 +1,215 @@
+"""target -- which operators are measured, and what is known of them besides their signature
+
+The reference of my_op.c is my_op.py beside it: a function with the operator's name, taking the inputs
+by their names and returning the outputs, in plain PyTorch. Further functions of that file are found by
+their names as well:
+
+    my_op                    the reference: what `eager` and `compile` run
+    my_op_backward           the same for the gradient; without it torch differentiates the reference
+    my_op_baseline_apex      another implementation to measure beside: `apex`
+    my_op_inputs             the arguments to measure with (inputs.py)
+
+Sizes are in my_op.shapes.txt (shapes.py). Of the operators that come with Wick these files lie in the
+package, in sources/.
+"""
+
+from __future__ import annotations
+
+import functools
+import glob
+import importlib.util
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import wick
+
+from .. import _wick
+from .shapes import Case, Shapes, cases_from_signature
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SOURCES = os.path.join(PACKAGE, "sources")
+
+
+class TargetError(Exception):
+    """What was asked for cannot be measured, in words."""
+
+
+@functools.cache
+def _module(path: str) -> Any:
+    """A reference file, by its path: its name may be one that Python has imported already."""
+    name = os.path.splitext(os.path.basename(path))[0]
+    spec = importlib.util.spec_from_file_location(f"wick_reference_{name}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise TargetError(f"{path}: {type(error).__name__}: {error}") from error
+    return module
+
+
+@functools.cache
+def _shapes(path: str) -> Shapes:
+    with open(path, encoding="utf-8") as f:
+        return Shapes(f.read(), os.path.relpath(path) if path.startswith(os.getcwd()) else path)
+
+
+@dataclass
+class Operator:
+    """One operator and the files that belong to its source."""
+
+    function: Any
+    stem: str | None  # of its files: path/of/my_op
+    reference_file: str | None
+    shapes_file: str | None
+
+    @property
+    def namespace(self) -> str:
+        return self.function.__self__.namespace
+
+    @property
+    def name(self) -> str:
+        return self.function.__self__.name
+
+    @functools.cached_property
+    def parameters(self) -> dict[str, Any]:
+        return _wick.parameters(self.namespace, self.name)
+
+    # ---- functions of the reference file ----
+
+    def _functions(self) -> dict[str, Callable[..., Any]]:
+        if self.reference_file is None:
+            return {}
+        found = vars(_module(self.reference_file))
+        return {name: value for name, value in found.items() if callable(value)}
+
+    def reference(self) -> Callable[..., Any] | None:
+        return self._functions().get(self.name)
+
+    def inputs(self) -> Callable[..., Any] | None:
+        return self._functions().get(f"{self.name}_inputs")
+
+    def baselines(self) -> dict[str, Callable[..., Any]]:
+        start = f"{self.name}_baseline_"
+        found = self._functions().items()
+        return {name.removeprefix(start): f for name, f in found if name.startswith(start)}
+
+    def forward(self) -> Operator | None:
+        """The operator whose gradient this is."""
+        stem = self.name.removesuffix("_backward")
+        for name in (stem, f"{stem}_forward") if stem != self.name else ():
+            gradient = _wick.gradient(self.namespace, name)
+            if gradient is not None and gradient[0] == self.name:
+                function = _wick.find(self.namespace, name)
+                return Operator(function, self.stem, self.reference_file, self.shapes_file)
+        return None
+
+    # ---- sizes ----
+
+    def types(self, wanted: Sequence[str]) -> list[dict[str, str]]:
+        """Choices of element types: the wanted ones of the first variable ("all": every one; none:
+        f32, or else the first), the others at their first."""
+        variables = self.parameters["variables"]
+        if not variables:
+            return [{}]
+        (first, listed), rest = variables[0], variables[1:]
+        if not wanted:
+            wanted = ["f32"] if "f32" in listed else listed[:1]
+        others = {name: types[0] for name, types in rest}
+        return [{first: word, **others} for word in listed if word in wanted or "all" in wanted]
+
+    def cases(self, wanted: Sequence[str]) -> list[Case]:
+        """The calls to be measured. A line of the file that names its types is measured with those,
+        unless others are wanted."""
+        found: list[Case] = []
+        for types in self.types(wanted):
+            if self.shapes_file is None:
+                listed = cases_from_signature(self.namespace, self.name, self.parameters, types)
+            else:
+                shapes = _shapes(self.shapes_file)
+                shapes.check(self._siblings())
+                listed = shapes.cases(self.name, self.parameters)
+            for case in listed:
+                chosen = types if wanted else {**types, **case.types}
+                complete = Case(case.dims, chosen, case.scalars, case.absent)
+                if complete not in found:
+                    found.append(complete)
+        return found
+
+    def _siblings(self) -> dict[str, Any]:
+        """Parameters of all operators of the source, by name: what a file of sizes may speak of."""
+        source = self.function.__self__.file
+        return {
+            name: _wick.parameters(ns, name)
+            for ns, name, _ in wick.operators()
+            if ns == self.namespace and _wick.find(ns, name).__self__.file == source
+        }
+
+    def flops(self, case: Case) -> float | None:
+        if self.shapes_file is None:
+            return None
+        return _shapes(self.shapes_file).flops_of(self.name, self.parameters, case)
+
+
+# ---- finding ----
+
+
+def _beside(stem: str | None, ending: str) -> str | None:
+    path = f"{stem}{ending}" if stem else ""
+    return path if os.path.exists(path) else None
+
+
+def _stem_of(function: Any, path: str | None) -> str | None:
+    """Where the files of an operator lie: beside what was loaded, else beside its source, else among
+    the shipped ones."""
+    source = function.__self__.file
+    shipped = os.path.join(SOURCES, *source.split("/")[1:]) if source.startswith("ops/") else ""
+    for candidate in (path, shipped, source):
+        stem = os.path.splitext(candidate)[0] if candidate else ""
+        if stem and glob.glob(f"{glob.escape(stem)}.*"):
+            return os.path.abspath(stem)
+    return None
+
+
+def _operator(
+    function: Any, path: str | None, reference: str | None, shapes: str | None
+) -> Operator:
+    stem = _stem_of(function, path)
+    return Operator(
+        function,
+        stem,
+        os.path.abspath(reference) if reference else _beside(stem, ".py"),
+        os.path.abspath(shapes) if shapes else _beside(stem, ".shapes.txt"),
+    )
+
+
+def is_file(word: str) -> bool:
+    return "/" in word or "." in word
+
+
+def _load(word: str) -> list[tuple[Any, str | None]]:
+    """Functions, and the file they were loaded from."""
+    if is_file(word):
+        if not os.path.exists(word):
+            raise TargetError(f"{word}: there is no such file")
+        loaded = wick.load(word)
+        return [(getattr(loaded, name), word) for name in loaded.names]
+    try:
+        return [(getattr(wick.ops, word), None)]
+    except AttributeError as error:
+        raise TargetError(str(error)) from None
+
+
+def find(words: Iterable[str], reference: str | None, shapes: str | None) -> list[Operator]:
+    """The operators that are named by files, modules or shipped names; all shipped ones if none is."""
+    for path in filter(None, (reference, shapes)):
+        if not os.path.exists(path):
+            raise TargetError(f"{path}: there is no such file")
+    words = list(words) or [name for ns, name, _ in wick.operators() if ns == "wick"]
+    found = [pair for word in words for pair in _load(word)]
+    operators = [_operator(function, path, reference, shapes) for function, path in found]
+    if not operators:
+        raise TargetError(f"{', '.join(words)}: no operator is in it")
+    return operators

@@ -1,0 +1,126 @@
+"""verdict -- a row in one line: what holds the operator back, or that nothing does
+
+    at the limit          as fast as a copy of its bytes (or its flops) can be here
+    near the limit        most of the way
+    launch-bound          the call itself is most of the time: call less often, with more
+    poor occupancy        not all of the machine is at work
+    poor access pattern   all of it is, and still it is slow: bytes that were not counted, or arithmetic
+    slower than torch     use torch
+
+The first of `_RULES` that speaks has the word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from .rows import Row, Times
+from .words import percent
+
+AT_LIMIT, NEAR_LIMIT = 0.85, 0.6
+LAUNCH_SHARE = 0.5  # of the time, from which on the call itself is the matter
+BUSY = 0.75  # of the threads
+WORTH_THREADS_S = 50e-6  # a call shorter than this is over before others have begun
+MARGIN = 0.05  # below which two medians are not different, however small the spread
+ALLOCATION = 1.5  # how much slower a fresh result is, before it is worth a remark
+TORCH = ("eager", "compile")
+
+MEANINGS = {
+    "at the limit": "as fast as a copy of the same bytes, or a matrix product of the same flops, is on "
+    "this machine",
+    "near the limit": "more than 60 % of the floor: what is left is hard to get",
+    "launch-bound": "the call itself is half of the time or more: call less often, with more in it",
+    "poor occupancy": "not all of the machine is at work: spread the loop with wick_parallel, or give the "
+    "GPU more blocks",
+    "poor access pattern": "the machine is busy and still far from the floor: it moves bytes that the "
+    "signature does not count (rereads, strides), or computes more than memory needs",
+    "slower than torch": "torch does the same in less time: use torch",
+    "nothing to move": "no bytes and no flops to measure by",
+}
+
+Said = tuple[str, str]  # the verdict, and why
+
+
+def faster(a: Times, b: Times) -> bool:
+    """a is faster than b beyond the noise: their middle halves do not touch, their medians differ."""
+    return a.third_s < b.first_s and a.median_s < b.median_s * (1 - MARGIN)
+
+
+def _slower_than_torch(row: Row, _: list[Row]) -> Said | None:
+    ours = row.times["wick"]
+    named = [
+        (t.median_s, name) for name, t in row.times.items() if name in TORCH and faster(t, ours)
+    ]
+    if not named:
+        return None
+    median, name = min(named)
+    return "slower than torch", f"{name} takes {percent(median / ours.median_s)}: use torch"
+
+
+def _at_limit(row: Row, _: list[Row]) -> Said | None:
+    return ("at the limit", "") if row.share is not None and row.share >= AT_LIMIT else None
+
+
+def _launch_bound(row: Row, _: list[Row]) -> Said | None:
+    by_itself = max(row.call_s, row.host_s or 0.0)
+    if by_itself < LAUNCH_SHARE * row.best_s:
+        return None
+    return "launch-bound", f"{percent(min(1.0, by_itself / row.best_s))} is the call"
+
+
+def _near_limit(row: Row, _: list[Row]) -> Said | None:
+    return ("near the limit", "") if row.share is not None and row.share >= NEAR_LIMIT else None
+
+
+def _poor_occupancy(row: Row, rows: list[Row]) -> Said | None:
+    busy = row.cores
+    if busy is not None and row.threads > 1 and row.best_s > WORTH_THREADS_S:
+        if busy < BUSY * row.threads:
+            return "poor occupancy", f"{busy:.1f} of {row.threads} threads busy"
+        return None
+    larger = [r.share for r in rows if r.moved_bytes > 4 * row.moved_bytes and r.share is not None]
+    if row.device != "cpu" and row.share is not None and max(larger, default=0.0) > 2 * row.share:
+        return "poor occupancy", "too little work at this size"
+    return None
+
+
+def _poor_access(row: Row, _: list[Row]) -> Said | None:
+    if row.share is None:
+        return None
+    return "poor access pattern", "or arithmetic" if row.limit == "bytes" else "or too few flops"
+
+
+_RULES: tuple[Callable[[Row, list[Row]], Said | None], ...] = (
+    _slower_than_torch,
+    _at_limit,
+    _launch_bound,
+    _near_limit,
+    _poor_occupancy,
+    _poor_access,
+)
+
+
+def _remark(row: Row) -> str:
+    if row.differs is not None:
+        return "differs from the reference: see wick check"
+    fresh, given = (
+        row.times[name].median_s if name in row.times else 0.0 for name in ("wick", "out=")
+    )
+    if given and row.verdict != "launch-bound" and fresh > ALLOCATION * given:
+        return f"pass out=: new memory costs {percent(1 - given / fresh)}"
+    return ""
+
+
+def judge(rows: Iterable[Row]) -> None:
+    """Fills in verdict and reason."""
+    rows = list(rows)
+    for row in rows:
+        alike = [
+            r
+            for r in rows
+            if (r.operator, r.device, r.cache, r.types)
+            == (row.operator, row.device, row.cache, row.types)
+        ]
+        said = next((s for rule in _RULES if (s := rule(row, alike))), None)
+        row.verdict, why = said or ("nothing to move", "")
+        row.why = "; ".join(filter(None, (why, _remark(row))))

@@ -1,0 +1,938 @@
+"""wick bench: what it measures, what it makes of it, and what it says. Never how fast anything is."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import wick
+from wick import _wick, cli_bench
+from wick.bench import (
+    compare,
+    contenders,
+    cuda,
+    floor,
+    inputs,
+    plots,
+    records,
+    rows,
+    shapes,
+    table,
+    target,
+    timing,
+    verdict,
+    words,
+)
+from wick.bench.host import Host, Pins, cpus
+from wick.bench.shapes import Case, Shapes, ShapesError
+
+SOURCE = """/* slope -- y = x * by, and its gradient */
+#include <wick/op.h>
+WICK_OP(OP, "x: T[*N, C], by: float = 2.0, bias?: T[C] -> y: T[*N, C] where T: f32 f64");
+WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, const T *x, double by, const T *bias, T *y, int64_t N, int64_t C)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < N * C; i++) y[i] = (T)(x[i] * by + (bias ? bias[i % C] : 0));
+    return WICK_OK;
+}
+WICK_OP(OP_backward, "dy: T[*N, C], by: float -> dx: T[*N, C]");
+WICK_IMPL wick_status OP_backward_cpu(wick_ctx *ctx, const T *dy, double by, T *dx, int64_t N, int64_t C)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < N * C; i++) dx[i] = (T)(dy[i] * by);
+    return WICK_OK;
+}
+"""
+REFERENCE = """
+import torch
+def OP(x, by=2.0, bias=None):
+    return x * by if bias is None else x * by + bias
+def OP_baseline_twice(x, by, bias):
+    return (x + x) * (by / 2) + bias
+def OP_baseline_broken(x):
+    raise ValueError("not today")
+def helper(x):
+    return x
+"""
+SIZES = """# sizes of OP
+flops: 2*N*C
+N=2x3 C=4      # small
+N=5 C=7 T=f64 by=0.5 bias=none
+[OP_backward]
+N=3 C=3
+flops: N*C
+"""
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An operator with all the files that may lie beside it; its name is that of the .c file."""
+    name = f"slope_{next(_numbers)}"
+    for ending, text in ((".c", SOURCE), (".py", REFERENCE), (".shapes.txt", SIZES)):
+        (tmp_path / f"{name}{ending}").write_text(
+            text.replace("OP", name).replace(f"WICK_{name}", "WICK_OP")
+        )
+    return tmp_path
+
+
+def source_in(folder: Path) -> Path:
+    return next(folder.glob("slope_*.c"))
+
+
+def operator_in(folder: Path, which: int = 0) -> target.Operator:
+    return target.find([str(source_in(folder))], None, None)[which]
+
+
+def bench(*args: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    script = Path(wick.__file__).parent / "cli_bench.py"
+    return subprocess.run(
+        [sys.executable, str(script), *map(str, args)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, **environment},
+    )
+
+
+# ---- sizes ----
+
+
+def test_sizes_from_a_file(folder: Path) -> None:
+    operator = operator_in(folder)
+    first, second = operator.cases(())
+    assert first == Case({"N": (2, 3), "C": 4}, {"T": "f32"}, {}, ())
+    assert second == Case({"N": (5,), "C": 7}, {"T": "f64"}, {"by": 0.5}, ("bias",))
+    assert first.words() == "N=2x3 C=4" and second.words() == "N=5 C=7 by=0.5 bias=none"
+    assert (operator.flops(first), operator.flops(second)) == (48, 70)
+    backward = operator_in(folder, 1)
+    assert [case.words() for case in backward.cases(())] == [
+        "N=2x3 C=4",
+        "N=5 C=7 by=0.5",
+        "N=3 C=3",
+    ]
+    assert backward.flops(backward.cases(())[0]) == 24
+
+
+def test_types_that_are_asked_for_win(folder: Path) -> None:
+    operator = operator_in(folder)
+    assert [c.types["T"] for c in operator.cases(("f64",))] == ["f64", "f64"]
+    assert [c.types["T"] for c in operator.cases(("all",))] == ["f32", "f32", "f64", "f64"]
+    assert operator.cases(("i8",)) == []
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("N=2 C=3\nM=4", "sizes:2: M is no name of a signature: C, N, T, bias, by, dy, x"),
+        ("N=2 C", "sizes:1: 'C' is not NAME=VALUE"),
+        ("N=2 C=3 C=4", "sizes:1: C is given twice"),
+        ("N=2x C=3", "sizes:1: N=2x is not a product of sizes such as 8x2048"),
+        ("N=2 C=3x3", "sizes:1: C=3x3 is not a size"),
+        ("N=2 C=-3", "sizes:1: C=-3 is not a size"),
+        ("N=2 C=3 T=i8", "sizes:1: T=i8 is none of f32 f64"),
+        ("N=2 C=3 by=much", "sizes:1: by=much is not float"),
+        ("N=2 C=3 x=none", "sizes:1: x=none: only an optional can be =none"),
+        ("[nothing]\nN=2 C=3", "sizes:1: there is no operator nothing: "),
+        ("[OP]\nN=2", "sizes:2: C has no size"),
+    ],
+)
+def test_a_line_that_cannot_be_read_names_its_place(folder: Path, text: str, message: str) -> None:
+    operator, backward = operator_in(folder), operator_in(folder, 1)
+    known = {op.name: op.parameters for op in (operator, backward)}
+    with pytest.raises(ShapesError) as error:
+        read = Shapes(text.replace("OP", operator.name), "sizes")
+        read.check(known)
+        read.cases(operator.name, operator.parameters)
+    assert str(error.value).startswith(message)
+
+
+def test_a_formula_that_is_wrong_names_its_place(folder: Path) -> None:
+    operator = operator_in(folder)
+    case = Case({"N": (2,), "C": 3}, {"T": "f32"})
+    own = Shapes(f"[{operator.name}]\nflops: N*K", "sizes")
+    with pytest.raises(ShapesError, match="sizes:2: K is not a number, a name"):
+        own.flops_of(operator.name, operator.parameters, case)
+    for_all = Shapes("flops: N*K", "sizes")
+    assert for_all.flops_of(operator.name, operator.parameters, case) is None
+
+
+@pytest.mark.parametrize(
+    "text, value",
+    [("2*N*C", 24), ("N**2 - C", 6), ("(N+C)/2", 3.5), ("7//2", 3), ("-N", -3), ("by*N", 1.5)],
+)
+def test_formulas(text: str, value: float) -> None:
+    assert (
+        shapes.evaluate(text, {"N": 3, "C": 4 if "*C" in text or "+C" in text else 3, "by": 0.5})
+        == value
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["__import__('os')", "N.real", "[1]", "N if N else 1", "N*", "'a'"]
+)
+def test_formulas_are_arithmetic_and_nothing_else(text: str) -> None:
+    with pytest.raises(ValueError):
+        shapes.evaluate(text, {"N": 3})
+
+
+def test_sizes_from_the_signature(folder: Path) -> None:
+    next(folder.glob("*.shapes.txt")).unlink()
+    operator = operator_in(folder)
+    cases = operator.cases(())
+    moved = [
+        sum(_wick.plan(operator.namespace, operator.name, c.dims, c.types, ())[2:]) for c in cases
+    ]
+    assert len(cases) == len(shapes.SWEEP) and moved == sorted(moved)
+    assert all(wanted / 4 < n <= wanted for n, wanted in zip(moved, shapes.SWEEP))
+    assert all(abs(c.dims["N"][0] / c.dims["C"] - 1) <= 1 for c in cases)
+
+
+def test_sizes_of_a_difference_and_of_nothing(make) -> None:
+    made = make(
+        """\
+WICK_OP(OP, "x: f32[S], y: f32[S-3] -> z: f32[]");
+WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, const float *x, const float *y, float *z, int64_t S)
+{ (void)ctx; (void)y; *z = S ? x[0] : 0; return WICK_OK; }
+"""
+    )
+    parameters = _wick.parameters("local", made.name)
+    assert shapes.dims_for("local", made.name, parameters, {}, 1000) == {"S": 64}
+    none = make(
+        """\
+WICK_OP(OP, "x: f32[2, 2] -> y: f32[2]");
+WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, const float *x, float *y)
+{ (void)ctx; y[0] = x[0]; y[1] = x[3]; return WICK_OK; }
+"""
+    )
+    parameters = _wick.parameters("local", none.name)
+    assert shapes.cases_from_signature("local", none.name, parameters, {}) == [Case({})]
+
+
+# ---- what C says of a call ----
+
+
+def test_the_plan_counts_shapes_and_bytes() -> None:
+    dims, types = {"N": (8, 4), "C": 3}, {"T": "f16"}
+    plan = _wick.plan("wick", "scale_bias_relu", dims, types, ())
+    assert plan == ([((8, 4, 3), "f16"), ((3,), "f16"), None], [((8, 4, 3), "f16")], 198, 192)
+    empty = _wick.plan("wick", "scale_bias_relu", {"N": (), "C": 0}, types, ())
+    assert empty == ([((0,), "f16"), ((0,), "f16"), None], [((0,), "f16")], 0, 0)
+
+
+def test_the_plan_knows_optionals_shapes_and_in_place(folder: Path) -> None:
+    operator = operator_in(folder)
+    named = (operator.namespace, operator.name)
+    dims, types = {"N": (2,), "C": 3}, {"T": "f64"}
+    assert _wick.plan(*named, dims, types, ())[2:] == (72, 48)
+    assert _wick.plan(*named, dims, types, ("bias",))[0][2] is None
+    assert _wick.plan(*named, dims, types, ("bias",))[2:] == (48, 48)
+    assert _wick.plan("wick", "reduce_sum_backward", {"N": (2, 3)}, {"T": "f32"}, ())[:3] == (
+        [((), "f32"), ((2, 3), None)],
+        [((2, 3), "f32")],
+        4,
+    )
+    assert _wick.plan("wick", "add_out", {"N": (4,)}, {"T": "f32"}, ())[2:] == (48, 16)
+
+
+@pytest.mark.parametrize(
+    "dims, types, kind, message",
+    [
+        ({"N": (8,)}, {"T": "f16"}, KeyError, "the dim C has no size"),
+        ({"N": 8, "C": 1}, {"T": "f16"}, TypeError, "takes a tuple"),
+        ({"N": (8,), "C": -1}, {"T": "f16"}, ValueError, "the dim C is negative"),
+        ({"N": (1 << 40, 1 << 40), "C": 1}, {"T": "f16"}, ValueError, "the dim N"),
+        ({"N": (1 << 60,), "C": 8}, {"T": "f16"}, RuntimeError, "63 bits"),
+        ({"N": (8,), "C": 1}, {"T": "i8"}, ValueError, "i8 is not a type of T"),
+        ({"N": (8,), "C": 1}, {}, ValueError, "nothing is not a type of T"),
+        ({"N": ("a",), "C": 1}, {"T": "f16"}, TypeError, "integer"),
+    ],
+)
+def test_a_plan_that_does_not_fit(dims, types, kind, message) -> None:
+    with pytest.raises(kind, match=message):
+        _wick.plan("wick", "scale_bias_relu", dims, types, ())
+
+
+def test_parameters() -> None:
+    found = _wick.parameters("wick", "muladd_backward")
+    assert found["dims"] == [("N", True)]
+    assert found["variables"] == [("T", ["f16", "bf16", "f32", "f64"])]
+    assert [p["name"] for p in found["inputs"]] == ["dy", "a", "b"]
+    assert [(p["name"], p["optional"]) for p in found["outputs"]] == [("da", True), ("db", True)]
+    scale = _wick.parameters("wick", "scale_bias_relu")["inputs"][2]
+    assert (scale["kind"], scale["default"], scale["type"]) == ("float", 1.0, "float")
+    with pytest.raises(LookupError, match="no operator nothing in namespace wick"):
+        _wick.parameters("wick", "nothing")
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("n", [0, 64, 4096, 1 << 20])
+def test_the_copy_copies(n: int, streaming: bool) -> None:
+    a = torch.randint(0, 256, (n + 128,), dtype=torch.uint8)
+    b = torch.zeros_like(a)
+    start = [-(-t.data_ptr() // 64) * 64 for t in (a, b)]
+    _wick.copy(start[1], start[0], n, 256, streaming, 2)
+    at = [s - t.data_ptr() for s, t in zip(start, (a, b))]
+    assert torch.equal(b[at[1] : at[1] + n], a[at[0] : at[0] + n])
+    assert b[: at[1]].sum() == 0 and b[at[1] + n :].sum() == 0
+
+
+def test_the_copy_refuses_what_is_not_aligned() -> None:
+    for bad in (
+        (1, 64, 64, 64),
+        (64, 1, 64, 64),
+        (64, 64, 65, 64),
+        (64, 64, 64, 1),
+        (0, 64, 0, 64),
+    ):
+        with pytest.raises(ValueError, match="multiples of 64"):
+            _wick.copy(*bad, False, 1)
+
+
+# ---- inputs ----
+
+
+def test_inputs_are_random_and_the_same_again() -> None:
+    parameters = _wick.parameters("wick", "scale_bias_relu")
+    case = Case({"N": (4,), "C": 8}, {"T": "bf16"}, {"scale": 3.0})
+    one, other = (inputs.make("wick", "scale_bias_relu", parameters, case, "cpu", 5) for _ in "ab")
+    assert one.arguments["x"].shape == (4, 8) and one.arguments["x"].dtype is torch.bfloat16
+    assert one.arguments["scale"] == 3.0
+    assert torch.equal(one.arguments["x"], other.arguments["x"])
+    assert one.arguments["x"].unique().numel() > 8
+    assert (one.read, one.written) == (80, 64)
+
+
+def test_whole_numbers_may_be_indices(make) -> None:
+    made = make(
+        """\
+WICK_OP(OP, "x: f32[N, C], i: i64[N], mode: 'a'|'b', k: int, on: bool -> y: f32[N]");
+WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, const float *x, const int64_t *i, int mode, int64_t k,
+                             bool on, float *y, int64_t N, int64_t C)
+{ (void)ctx; (void)mode; (void)k; (void)on; for (int64_t n = 0; n < N; n++) y[n] = x[n * C + i[n]]; return WICK_OK; }
+"""
+    )
+    parameters = _wick.parameters("local", made.name)
+    call = inputs.make("local", made.name, parameters, Case({"N": 50, "C": 3}), "cpu", 0)
+    assert set(call.arguments["i"].tolist()) == {0, 1, 2}
+    assert (call.arguments["mode"], call.arguments["k"], call.arguments["on"]) == ("a", 1, True)
+
+
+def test_inputs_that_the_author_gives() -> None:
+    parameters = _wick.parameters("wick", "scale_bias_relu")
+    case = Case({"N": (4,), "C": 8}, {"T": "f64"})
+
+    def given(N, T, device):
+        return {"x": torch.full((*N, 8), 2, dtype=T, device=device)}
+
+    call = inputs.make("wick", "scale_bias_relu", parameters, case, "cpu", 0, given)
+    assert call.arguments["x"].dtype is torch.float64 and call.arguments["x"].sum() == 64
+    with pytest.raises(RuntimeError, match="takes Q; there are N, C, device, T"):
+        inputs.make("wick", "scale_bias_relu", parameters, case, "cpu", 0, lambda Q: {})
+    with pytest.raises(RuntimeError, match="returned z, which is no argument"):
+        inputs.make("wick", "scale_bias_relu", parameters, case, "cpu", 0, lambda: {"z": 1})
+
+
+# ---- who takes part ----
+
+
+@pytest.fixture(scope="module")
+def host() -> Host:
+    before = torch.get_num_threads()
+    yield Host(1)
+    torch.set_num_threads(before)
+
+
+def test_the_field(folder: Path, host: Host) -> None:
+    operator = operator_in(folder)
+    case = Case({"N": (2,), "C": 3}, {"T": "f64"}, {"by": 0.5})
+    call = inputs.make(operator.namespace, operator.name, operator.parameters, case, "cpu", 0)
+    asked = ("eager", "dispatcher", "twice", "broken", "nobody")
+    field = contenders.field(operator, case, call, host, asked, 0)
+    results = {c.name: c.call() for c in field.contenders}
+    assert list(results) == ["wick", "out=", "dispatcher", "eager", "twice"]
+    for result in results.values():
+        torch.testing.assert_close(result, results["eager"])
+    assert field.missing == {
+        "broken": "ValueError: not today",
+        "nobody": f"no function {operator.name}_baseline_nobody in the reference's file",
+    }
+
+
+def test_a_gradient_is_measured_beside_torchs(folder: Path, host: Host) -> None:
+    backward = operator_in(folder, 1)
+    assert backward.forward().name == operator_in(folder).name
+    case = Case({"N": (2,), "C": 3}, {"T": "f32"}, {"by": 0.5})
+    call = inputs.make(backward.namespace, backward.name, backward.parameters, case, "cpu", 0)
+    field = contenders.field(backward, case, call, host, ("eager",), 0)
+    assert [c.name for c in field.contenders] == ["wick", "out=", "eager"] and not field.missing
+    (gradient,) = field.contenders[2].call()
+    assert gradient.shape == (2, 3) and torch.equal(gradient, field.contenders[2].call()[0])
+
+
+def test_without_a_reference_it_says_where_it_looked(folder: Path, host: Host) -> None:
+    next(folder.glob("slope_*.py")).unlink()
+    operator = operator_in(folder)
+    case = Case({"N": (2,), "C": 3}, {"T": "f32"})
+    call = inputs.make(operator.namespace, operator.name, operator.parameters, case, "cpu", 0)
+    field = contenders.field(operator, case, call, host, (), 0)
+    assert [c.name for c in field.contenders] == ["wick", "out="]
+    assert field.missing["eager"] == (
+        f"no reference: a function {operator.name} in {operator.name}.py beside its source"
+    )
+
+
+def test_what_is_written_in_place_is_put_back(host: Host) -> None:
+    operator = target.find(["add_out"], None, None)[0]
+    case = Case({"N": (4,)}, {"T": "f32"})
+    call = inputs.make("wick", "add_out", operator.parameters, case, "cpu", 0)
+    before = call.arguments["out"].clone()
+    field = contenders.field(operator, case, call, host, ("eager",), 0)
+    assert not torch.equal(call.arguments["out"], before)
+    field.reset()
+    assert torch.equal(call.arguments["out"], before)
+    assert "out=" not in [c.name for c in field.contenders]
+
+
+def test_shipped_operators_have_references_and_sizes(host: Host) -> None:
+    operators = target.find([], None, None)
+    assert len(operators) > 10
+    for operator in operators:
+        assert operator.shapes_file, operator.name
+        assert operator.cases(()), operator.name
+        assert all(operator.flops(c) is not None for c in operator.cases(())), operator.name
+        reference = operator.reference() or operator.forward().reference()
+        assert callable(reference), operator.name
+
+
+def test_shipped_references_agree(host: Host) -> None:
+    """A smoke test; wick check is thorough."""
+    for operator in target.find([], None, None):
+        case = operator.cases(("f64",))[-1]
+        small = {d: (3,) if isinstance(n, tuple) else 4 for d, n in case.dims.items()}
+        case = Case(small, case.types, case.scalars)
+        named = (operator.namespace, operator.name, operator.parameters)
+        call = inputs.make(*named, case, "cpu", 0)
+        field = contenders.field(operator, case, call, host, ("eager",), 0)
+        assert "eager" in [c.name for c in field.contenders], (operator.name, field.missing)
+        field.reset and field.reset()
+        assert rows._difference(field, field.contenders[0].call()) is None, operator.name
+
+
+# ---- timing ----
+
+
+def test_rounds_take_turns() -> None:
+    order: list[str] = []
+
+    def runner(name: str):
+        return lambda n: order.append(name) or 1e-3
+
+    samples = timing.rounds({"a": runner("a"), "b": runner("b")}, n_rounds=40, sample_s=1e-4)
+    assert {name: len(s) for name, s in samples.items()} == {"a": 40, "b": 40}
+    turns = [tuple(order[i : i + 2]) for i in range(2, len(order), 2)]
+    assert set(turns) == {("a", "b"), ("b", "a")}
+
+
+def test_a_sample_is_long_enough() -> None:
+    assert timing.runs_for(lambda n: 1e-6, 2e-3) == 2000
+    assert timing.runs_for(lambda n: 1.0, 2e-3) == 1
+    assert timing.runs_for(lambda n: 1e-6, 2e-3, most=50) == 50
+
+
+def test_names_of_a_statement_may_be_anything() -> None:
+    run = timing.call_seconds("f(i, t)", {"f": max, "i": 1, "t": 2})
+    assert run(3) > 0
+
+
+def test_quartiles() -> None:
+    assert timing.quartiles([1, 2, 3, 4, 5]) == (2, 3, 4)
+    assert timing.quartiles([7]) == (7, 7, 7)
+
+
+def test_threads_are_held_and_let_go() -> None:
+    before = os.sched_getaffinity(0)
+    pins = Pins(1)
+    with pins.hold():
+        assert os.sched_getaffinity(0) == {cpus()[0]} == set(pins.cpus)
+    assert os.sched_getaffinity(0) == before
+
+
+def test_a_pool_is_spread() -> None:
+    import threading
+
+    stop = threading.Event()
+    pins = Pins(len(cpus()))
+    with pins.learn():
+        started = [threading.Thread(target=stop.wait) for _ in range(3)]
+        for thread in started:
+            thread.start()
+    placed = [pins.places()[thread.native_id] for thread in started]
+    stop.set()
+    assert placed == [pins.cpus[i % len(pins.cpus)] for i in (1, 2, 3)]
+
+
+def test_the_cache_is_emptied_before_each_cold_call(host: Host, monkeypatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(host, "flush", lambda: said.append("flush"))
+    run = host.cold("f()", {"f": lambda: said.append("call")}, lambda: said.append("reset"))
+    run(2)
+    assert said == ["reset", "flush", "call"] * 2
+
+
+def test_clocks_of_a_gpu_are_read(tmp_path: Path, monkeypatch) -> None:
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text('#!/bin/sh\necho "1980, 3201, [N/A], 41"\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: object())
+    found = cuda._ask_nvidia_smi(torch.device("cuda:0"))
+    assert found == {"clocks_sm": 1980.0, "clocks_mem": 3201.0, "temperature_gpu": 41.0}
+    tool.write_text("#!/bin/sh\nexit 9\n")
+    assert cuda._ask_nvidia_smi(torch.device("cuda:0")) == {}
+
+
+# ---- the floor ----
+
+
+def test_the_curve_between_and_outside() -> None:
+    curve = floor.Curve([100, 10000], [1e-6, 1e-4])
+    assert curve.at(1000) == pytest.approx(1e-5)
+    assert curve.at(10) == pytest.approx(1e-7)
+    assert curve.at(10**6) == pytest.approx(1e-2)
+    assert curve.at(0) == 0.0 == floor.Curve().at(5)
+
+
+def test_the_curve_covers_the_calls() -> None:
+    sizes = floor.sizes_between(100_000, 5_000_000)
+    assert sizes[0] <= 100_000 and sizes[-1] >= 5_000_000
+    assert all(b == 4 * a for a, b in itertools.pairwise(sizes))
+    assert floor.sizes_between(1, 1) == [floor._SMALLEST]
+
+
+class FakeDevice:
+    """Copies at 1 GB/s, multiplies at 1 Tflop/s, and takes 10 us to be called."""
+
+    name = type = "cpu"
+    threads = 2
+    quiet = Host.quiet
+    learn = staticmethod(lambda call: call())
+    _pins = Pins(1)
+
+    def facts(self):
+        return {"device": "cpu", "last_cache_bytes": 1 << 20}
+
+    def copies(self, n):
+        return {
+            "plain, one": ("n", {"n": 2 * n / 1e9 + 1e-5}),
+            "streaming, all": ("n", {"n": 4 * n / 1e9 + 1e-5}),
+        }
+
+    def empty_copy(self):
+        return {"nothing": ("n", {"n": 1e-5})}
+
+    def product(self, dtype):
+        if dtype is torch.int64:
+            raise RuntimeError("not implemented")
+        return 10**9, "pass", {"n": 1e-3}
+
+    def warm(self, stmt, names, reset=None):
+        return lambda n: names["n"]
+
+    cold = warm
+
+
+class Silent:
+    def step(self, *args): ...
+
+
+def test_the_floor_is_the_copys_time_or_the_products() -> None:
+    roof = floor.Roof(FakeDevice())
+    roof.measure([4096, 1 << 20], ("warm", "cold"), Silent())
+    assert roof.rates["plain"] == pytest.approx(1e9) and roof.rates["streaming"] == pytest.approx(
+        5e8
+    )
+    for cache in ("warm", "cold"):
+        assert roof.floor(10_000, cache, None, torch.float32) == (pytest.approx(1e-5), "bytes")
+    assert roof.floor(10_000, "warm", 1e9, torch.float32) == (pytest.approx(1e-3), "flops")
+    assert roof.floor(10_000, "warm", 1e9, torch.int64) == (pytest.approx(1e-5), "bytes")
+
+
+def test_a_gpus_small_copies_do_not_count_as_slow() -> None:
+    device = FakeDevice()
+    device.type = "cuda"
+    roof = floor.Roof(device)
+    roof.curves["warm"] = floor.Curve([10, 100, 1000], [5.0, 5.0, 10.0])
+    roof._straighten()
+    assert roof.curves["warm"].seconds == [0.1, 1.0, 10.0]
+
+
+# ---- verdicts and comparisons ----
+
+
+def times(median: float, spread: float = 0.01) -> rows.Times:
+    return rows.Times.of([median * (1 + spread * k) for k in (-2, -1, 0, 1, 2)])
+
+
+def a_row(**changes: object) -> rows.Row:
+    values: dict[str, object] = {
+        "operator": "local.it",
+        "signature": "x: f32[N] -> y: f32[N]",
+        "device": "cpu",
+        "threads": 2,
+        "case": Case({"N": 1000}, {"T": "f32"}),
+        "cache": "warm",
+        "read_bytes": 4000,
+        "written_bytes": 4000,
+        "flops": None,
+        "floor_s": 1e-3,
+        "limit": "bytes",
+        "call_s": 1e-6,
+        "times": {"wick": times(1.05e-3)},
+        "cores": 2.0,
+    }
+    return rows.Row(**{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ({}, "at the limit"),
+        ({"floor_s": 0.7e-3}, "near the limit"),
+        ({"call_s": 0.6e-3, "floor_s": 1e-5}, "launch-bound: 57 % is the call"),
+        ({"host_s": 1e-3, "floor_s": 1e-5}, "launch-bound: 95 % is the call"),
+        ({"floor_s": 1e-4, "cores": 1.0}, "poor occupancy: 1.0 of 2 threads busy"),
+        ({"floor_s": 1e-4}, "poor access pattern: or arithmetic"),
+        ({"floor_s": 1e-4, "limit": "flops"}, "poor access pattern: or too few flops"),
+        (
+            {"times": {"wick": times(2e-3), "eager": times(1e-3), "compile": times(1.5e-3)}},
+            "slower than torch: eager takes 50 %: use torch",
+        ),
+        ({"times": {"wick": times(1.05e-3), "eager": times(1.02e-3)}}, "at the limit"),
+        (
+            {"times": {"wick": times(1.6e-3, 0.5), "eager": times(1.4e-3, 0.5)}},
+            "near the limit",
+        ),
+        (
+            {"times": {"wick": times(9e-3), "out=": times(1e-3)}},
+            "at the limit: pass out=: new memory costs 89 %",
+        ),
+        ({"differs": 0.5}, "at the limit: differs from the reference: see wick check"),
+        ({"floor_s": 0.0, "call_s": 0.0}, "nothing to move"),
+        ({"floor_s": 0.0, "call_s": 1e-3}, "launch-bound: 95 % is the call"),
+    ],
+)
+def test_verdicts(changes: dict[str, object], said: str) -> None:
+    row = a_row(**changes)
+    verdict.judge([row])
+    assert table.said(row) == said
+    assert row.verdict in verdict.MEANINGS and row.verdict in table.COLOURS
+
+
+def test_a_gpu_that_has_too_little_to_do() -> None:
+    small = a_row(device="cuda:0", cores=None, floor_s=1e-4)
+    large = a_row(device="cuda:0", cores=None, read_bytes=10**6, floor_s=0.9e-3)
+    verdict.judge([small, large])
+    assert table.said(small) == "poor occupancy: too little work at this size"
+    assert large.verdict == "at the limit"
+
+
+def test_records_come_back(tmp_path: Path) -> None:
+    path = str(tmp_path / "rows.json")
+    row = a_row(case=Case({"N": (2, 3), "C": 4}, {"T": "f32"}, {"by": 0.5}, ("bias",)))
+    about = records.machine([], ["relu"], "")
+    records.write(path, about, [row])
+    assert records.read(path) == (about, [row])
+    lines = [json.loads(line) for line in Path(path).read_text().splitlines()]
+    assert [line["record"] for line in lines] == ["machine", "row"]
+    assert lines[1]["share"] == pytest.approx(1 / 1.05)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "not json", '{"record": "row"}', '{"record": "machine"}']
+)
+def test_a_file_that_holds_no_records(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(records.RecordsError, match="not a file of wick bench --json"):
+        records.read(str(tmp_path / "x.json"))
+    with pytest.raises(records.RecordsError, match="No such file"):
+        records.read(str(tmp_path / "gone.json"))
+
+
+def run_of(*medians: float, eager: float | None = None, spread: float = 0.01) -> tuple[dict, list]:
+    made = []
+    for i, median in enumerate(medians):
+        each = {"wick": times(median, spread)}
+        if eager is not None:
+            each["eager"] = times(eager)
+        made.append(a_row(case=Case({"N": i}, {"T": "f32"}), times=each))
+    return {"torch": "2", "devices": [{"device": "cpu", "copy_bytes_per_s": {"plain": 1e9}}]}, made
+
+
+@pytest.mark.parametrize(
+    "before, after, slower, faster",
+    [
+        (run_of(1.0, 1.0, 1.0), run_of(1.0, 1.2, 0.8), [1], [2]),
+        (run_of(1.0), run_of(1.04), [], []),  # within the margin
+        (run_of(1.0, spread=0.3), run_of(1.2, spread=0.3), [], []),  # within the noise
+        (run_of(1.0, 1.0, eager=1.0), run_of(2.0, 2.4, eager=2.0), [1], []),  # a slower machine
+        (run_of(1.0, 1.0, eager=2.0), run_of(1.0, 0.5, eager=1.0), [0], []),  # a faster one
+    ],
+)
+def test_what_became_slower(before, after, slower, faster) -> None:
+    found = compare.compare(before, after)
+    assert [c.row.case.dims["N"] for c in found.of(compare.SLOWER)] == slower
+    assert [c.row.case.dims["N"] for c in found.of(compare.FASTER)] == faster
+
+
+def test_a_comparison_by_the_copy_and_rows_of_one_side() -> None:
+    before, after = run_of(1.0, 1.0), run_of(1.0)
+    before[0]["devices"][0]["copy_bytes_per_s"]["plain"] = 2e9
+    found = compare.compare(before, after)
+    assert (found.drift, found.drift_by) == (2.0, "the copy")
+    assert (found.only_before, found.only_after) == (1, 0)
+    assert len(found.of(compare.FASTER)) == 1
+
+
+# ---- what is shown ----
+
+
+def test_words() -> None:
+    shown = [words.seconds(s) for s in (1.5, 0.0123, 4.56e-5, 7.891e-7, 1e-12)]
+    assert shown == ["1.5 s", "12.3 ms", "45.6 µs", "789 ns", "0.001 ns"]
+    assert words.amount(41.04e9, "B/s") == "41 GB/s" and words.amount(12, "B") == "12 B"
+    assert words.binary(16384) == "16 KiB" and words.binary(12) == "12 B"
+    assert [words.percent(x) for x in (0, 0.004, 0.5, 1.2)] == ["0 %", "0.4 %", "50 %", "120 %"]
+
+
+def some_rows() -> tuple[dict, list[rows.Row]]:
+    made = []
+    for operator, n, cache in itertools.product(
+        ("local.a", "local.b"), (10, 1000, 10**6), ("warm", "cold")
+    ):
+        t = n * 1e-9 + 1e-6
+        made.append(
+            a_row(
+                operator=operator,
+                cache=cache,
+                case=Case({"N": n}, {"T": "f32"}),
+                read_bytes=4 * n,
+                written_bytes=4 * n,
+                floor_s=t / 2,
+                flops=2.0 * n if operator == "local.a" else None,
+                times={
+                    "wick": times(t),
+                    "out=": times(0.9 * t),
+                    "eager": times(2 * t),
+                    "<other>": times(t),
+                },
+                missing={"compile": "no <compiler>"},
+            )
+        )
+    verdict.judge(made)
+    device = {
+        "device": "cpu",
+        "model": "A <CPU>",
+        "copy_bytes_per_s": {"plain": 1e10, "streaming": 2e10},
+        "flops_per_s": {"float32": 1e11, "int64": 0.0},
+        "copy": {"warm": [[100, 10**7], [1e-8, 1e-3]], "cold": [[100, 10**7], [1e-7, 2e-3]]},
+    }
+    return records.machine([device], ["a"], "load 9 on 2 CPUs"), made
+
+
+@pytest.mark.parametrize("rich", [True, False])
+def test_the_table(capsys, monkeypatch, rich: bool) -> None:
+    if not rich:
+        monkeypatch.setitem(sys.modules, "rich", None)
+    else:
+        pytest.importorskip("rich")
+    facts, made = some_rows()
+    table.print_rows(facts, made)
+    said = capsys.readouterr().out
+    assert "The machine was busy" in said and "copy: plain 10 GB/s, streaming 20 GB/s" in said
+    assert said.count("N=1000000") == 4 and said.count("eager/wick") == 2 and "2 x" in said
+    assert said.count("compile: no <compiler>") == 2
+    assert max(map(len, said.splitlines())) <= 160
+
+
+def test_plots_are_written(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    facts, made = some_rows()
+    paths = plots.write(str(tmp_path), facts, made)
+    names = ["roofline-cpu", "sweep-local.a-f32-cpu", "sweep-local.b-f32-cpu"]
+    assert sorted(os.listdir(tmp_path)) == sorted(f"{n}.{e}" for n in names for e in ("png", "svg"))
+    for path in map(Path, paths):
+        start = path.read_bytes()[:300]
+        assert (
+            start.startswith(b"\x89PNG") if path.suffix == ".png" else b"<svg" in path.read_bytes()
+        )
+    drawn = (tmp_path / "sweep-local.a-f32-cpu.svg").read_text()
+    for text in (
+        "bytes read and written",
+        "time of a call",
+        "floor",
+        "wick",
+        "eager",
+        "&lt;other&gt;",
+    ):
+        assert text in drawn
+
+
+def test_nothing_on_a_plot_overlaps() -> None:
+    """Marks of an axis, titles and the legend each have their own place."""
+    pytest.importorskip("matplotlib")
+    facts, made = some_rows()
+    figures = plots.figures(facts, made)
+    undeclared = [r for r in made if r.operator == "local.b"]
+    figures["bytes"] = plots.roofline(facts, undeclared)
+    for name, figure in figures.items():
+        figure.canvas.draw()
+        inside = figure.bbox
+        for axes in figure.axes:
+            for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
+                boxes = [t.get_window_extent() for t in labels if t.get_visible() and t.get_text()]
+                for a, b in itertools.pairwise(boxes):
+                    assert not a.overlaps(b), name
+            assert axes.get_xlabel(), name
+            drawn = axes.get_tightbbox()
+            legend = figure.legends[0].get_window_extent()
+            assert not drawn.overlaps(legend), name
+            assert inside.x0 <= drawn.x0 and drawn.x1 <= inside.x1 and drawn.y1 <= inside.y1, name
+
+
+def test_the_report_is_one_file(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from wick.bench import page
+
+    facts, made = some_rows()
+    page.write(str(tmp_path / "report.html"), facts, made)
+    text = (tmp_path / "report.html").read_text()
+    assert (
+        text.count("<svg") == 3
+        and text.count("<table") == 2
+        and text.count("<tr>") == 2 + len(made)
+    )
+    assert "A &lt;CPU&gt;" in text and "no &lt;compiler&gt;" in text and "<other>" not in text
+    for outside in ("<script", "<link", "<img", 'src="http', "url(http", "@import"):
+        assert outside not in text
+
+
+# ---- the command ----
+
+QUICK = ("--quick", "--rounds", "3", "--threads", "1", "--cache", "warm")
+
+
+def test_the_command_measures_a_file(folder: Path) -> None:
+    name = source_in(folder).stem
+    done = bench(f"{name}.c", *QUICK, "--against", "eager,twice", "--json", "rows.json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert f"local.{name}, f32, cpu, 1 thread" in done.stdout
+    about, found = records.read(str(folder / "rows.json"))
+    assert about["command"].startswith("wick bench slope_")
+    assert [row.case.words() for row in found][:2] == ["N=2x3 C=4", "N=5 C=7 by=0.5 bias=none"]
+    assert all(set(row.times) >= {"wick", "out=", "eager"} and row.verdict for row in found)
+    assert "twice" in found[0].times and "twice" in found[1].missing  # it wants a bias
+    for row in found:
+        assert all(len(t.samples_s) == 3 and t.median_s > 0 for t in row.times.values())
+    slower = [{**json.loads(line)} for line in (folder / "rows.json").read_text().splitlines()]
+    for record in slower[1:]:
+        for contender in ("wick", "out="):
+            t = record["times"][contender]
+            for key in ("median_s", "first_s", "third_s"):
+                t[key] /= 1000
+    (folder / "old.json").write_text("\n".join(map(json.dumps, slower)))
+    done = bench(f"{name}.c", *QUICK, "--against", "eager", "--compare", "old.json", cwd=folder)
+    assert done.returncode == 1, done.stdout
+    assert f"Against old.json: {len(found)} slower" in done.stdout
+
+
+def test_the_command_compiles_draws_and_traces(folder: Path) -> None:
+    pytest.importorskip("matplotlib")
+    name = source_in(folder).stem
+    size = ("--size", "N=2x3 C=4", "--size", "N=8 C=64")
+    files = ("--html", "r.html", "--plots", "drawn", "--profile", "trace.json", "--json", "-")
+    done = bench(f"{name}.c", *QUICK, *size, "--against", "eager compile", *files, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    compiled = [r for r in found if r["record"] == "row" and "compile" in r["times"]]
+    reasons = [r["missing"] for r in found if r["record"] == "row"]
+    assert len(compiled) == 4, reasons  # both operators at both sizes
+    assert len(list((folder / "drawn").iterdir())) == 6
+    assert (folder / "r.html").read_text().startswith("<!doctype html>")
+    trace = json.loads((folder / "trace.json").read_text())
+    labels = {event.get("name") for event in trace["traceEvents"]}
+    assert (
+        f"wick: {name} N=8 C=64 f32 cpu" in labels and f"eager: {name} N=8 C=64 f32 cpu" in labels
+    )
+
+
+@pytest.mark.parametrize(
+    "args, code, message",
+    [
+        (["nothing"], 1, "no operator nothing in namespace wick"),
+        (["gone.c"], 1, "gone.c: there is no such file"),
+        (["relu", "--reference", "gone.py"], 1, "gone.py: there is no such file"),
+        (["relu", "--device", "tpu"], 2, "expected cpu, cuda or cuda:N"),
+        (["relu", "--types", "i8"], 2, "none of the operators has these types"),
+        (["relu", "--size", "M=3"], 2, "M is no name of a signature: N, T, x"),
+        (["relu", "--size", "T=f32"], 2, "--size: relu needs N"),
+        (["relu", "--compare", "gone.json"], 2, "gone.json: No such file"),
+        (["relu", "--json", "no/where.json"], 2, "no is not a folder that can be written"),
+        (["relu", "--threads", "0"], 2, "--threads is 0, expected 1 or more"),
+        (["relu", "--cache", "hot"], 2, "invalid choice: 'hot'"),
+        (["relu", "--nonsense"], 2, "unrecognized arguments: --nonsense"),
+    ],
+)
+def test_the_command_refuses(
+    tmp_path: Path, monkeypatch, capsys, args: list[str], code: int, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    try:
+        returned = cli_bench.main(args)
+    except SystemExit as end:  # argparse's own
+        returned = end.code
+    said = capsys.readouterr()
+    assert (returned, said.out) == (code, "")
+    assert "wick bench: " in said.err and message in said.err
+
+
+def test_plots_without_matplotlib_are_refused_at_once(monkeypatch, capsys) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert cli_bench.main(["relu", "--html", "r.html"]) == 1
+    assert "pip install 'torch-wick[bench]'" in capsys.readouterr().err
+
+
+def test_an_operator_that_refuses_is_skipped_with_its_words(tmp_path: Path) -> None:
+    name = f"picky_{next(_numbers)}"
+    (tmp_path / f"{name}.c").write_text(
+        f"""#include <wick/op.h>
+WICK_OP({name}, "x: f32[N] -> y: f32[N]");
+WICK_IMPL wick_status {name}_cpu(wick_ctx *ctx, const float *x, float *y, int64_t N)
+{{
+    if (N % 2) return wick_fail(ctx, WICK_EINVAL, "N is %lld, expected an even number", (long long)N);
+    for (int64_t i = 0; i < N; i++) y[i] = x[i];
+    return WICK_OK;
+}}
+"""
+    )
+    sizes = ("--size", "N=7", "--size", "N=8")
+    done = bench(f"{name}.c", *QUICK, *sizes, cwd=tmp_path)
+    assert done.returncode == 0
+    assert f"skipped {name} N=7 , cpu: {name}: N is 7, expected an even number" in done.stderr
+    assert "N=8" in done.stdout and "N=7" not in done.stdout
+    done = bench(f"{name}.c", *QUICK, "--size", "N=7", cwd=tmp_path)
+    assert done.returncode == 1 and "nothing was measured" in done.stderr
+
+
+def test_importing_wick_imports_nothing_of_it() -> None:
+    code = "import sys, wick; print([m for m in sys.modules if m.startswith('wick.bench')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
