@@ -157,7 +157,7 @@ static int build(const cli_verb *verb, wick_ctx *ctx, arguments *a)
     char *warnings = NULL;
     wick_status status;
     int64_t units;
-    cli_progress *progress = cli_progress_start(verb->called, a->verbose);
+    cli_progress *progress = a->quiet ? NULL : cli_progress_start(verb->called, a->verbose);
     a->options.progress = cli_progress_step;
     a->options.progress_arg = progress;
     status = wick_build_module(ctx, a->sources, a->n_sources, &a->options, a->output, &warnings);
