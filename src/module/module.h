@@ -43,6 +43,8 @@ struct wick_op_def {
     const char *doc;
     const char *file;   /* the source */
     const char *origin; /* who owns the name: the source's or else the module's absolute path */
+    wick_op_def *stands_for; /* of `foo`, the second name of foo_forward: the meaning that has the
+                                code; else NULL */
     _Atomic(wick_variant_node *) variants;
     wick_resolver resolve; /* NULL: what is in `variants` is all there is */
     void *resolve_arg;
@@ -85,6 +87,8 @@ typedef struct wick_define {
     void *resolve_arg;
 } wick_define;
 wick_status wick_module_define(wick_ctx *ctx, const wick_define *what, wick_module **out);
+/* foo_forward is also foo where foo_backward is beside it: how much of the name that is; else 0. */
+size_t wick_table_second_name(const wick_module_table *table, int64_t index);
 /* The source that defined these operators no longer builds: calling them fails with these words
  * from now on. */
 void wick_module_break(const char *origin, const char *message);
