@@ -5,6 +5,7 @@
 #   wick.1           printed by the command           share/man/man1 its manual page
 #   _wick.abi3.so    core .. load + torch + python    wick           Python
 #   wick_ops.so      ops/, built by the command       wick           the operators that come with Wick
+#   ops.pyi          printed by the command           wick           the same for editors and type checkers
 #
 # None links anything but libc, libm, libdl and the threads.
 
@@ -83,4 +84,14 @@ if(TARGET wick AND WICK_OPS)
         VERBATIM)
     add_custom_target(wick_ops ALL DEPENDS ${CMAKE_BINARY_DIR}/wick_ops.so)
     install(PROGRAMS ${CMAKE_BINARY_DIR}/wick_ops.so DESTINATION ${WICK_PACKAGE_DIR})
+
+    set(WICK_STUB_HEAD ${PROJECT_SOURCE_DIR}/cmake/ops_head.pyi)
+    add_custom_command(
+        OUTPUT ${CMAKE_BINARY_DIR}/ops.pyi
+        COMMAND $<TARGET_FILE:wick> show ${CMAKE_BINARY_DIR}/wick_ops.so --stub > ${CMAKE_BINARY_DIR}/ops_functions.pyi
+        COMMAND ${CMAKE_COMMAND} -E cat ${WICK_STUB_HEAD} ${CMAKE_BINARY_DIR}/ops_functions.pyi > ${CMAKE_BINARY_DIR}/ops.pyi
+        DEPENDS ${CMAKE_BINARY_DIR}/wick_ops.so ${WICK_STUB_HEAD}
+        VERBATIM)
+    add_custom_target(wick_ops_stub ALL DEPENDS ${CMAKE_BINARY_DIR}/ops.pyi)
+    install(FILES ${CMAKE_BINARY_DIR}/ops.pyi DESTINATION ${WICK_PACKAGE_DIR})
 endif()

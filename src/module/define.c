@@ -147,11 +147,14 @@ static int64_t find_sibling(const wick_module_table *table, const wick_op_entry 
     return -1;
 }
 
-size_t wick_table_second_name(const wick_module_table *table, int64_t index)
+int64_t wick_table_backward(const wick_module_table *table, int64_t index, size_t *second)
 {
     const wick_op_entry *entry = &table->ops[index];
     size_t stem = stem_of(entry->name, "_forward");
-    return stem && find_sibling(table, entry, stem, "_backward") >= 0 ? stem : 0;
+    int64_t own = find_sibling(table, entry, strlen(entry->name), "_backward");
+    int64_t pair = own < 0 && stem ? find_sibling(table, entry, stem, "_backward") : -1;
+    *second = pair >= 0 ? stem : 0;
+    return own >= 0 ? own : pair;
 }
 
 /* The table's own names, then the second ones. `out` has room for twice the table's operators. */
@@ -162,9 +165,10 @@ static wick_status list_names(wick_ctx *ctx, const wick_module_table *table, wic
         out[(*n)++] = (naming){.entry = &table->ops[i], .name = table->ops[i].name, .first = -1};
     for (int64_t i = 0; i < table->n_ops; i++) {
         const wick_op_entry *entry = &table->ops[i];
-        size_t stem = wick_table_second_name(table, i);
-        int64_t other = stem ? find_sibling(table, entry, stem, "") : -1;
+        size_t stem = 0;
+        wick_table_backward(table, i, &stem);
         if (!stem) continue;
+        int64_t other = find_sibling(table, entry, stem, "");
         const char *name = wick_arena_strndup(arena, entry->name, stem);
         if (!name) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
         if (other >= 0)
@@ -180,18 +184,17 @@ static wick_status list_names(wick_ctx *ctx, const wick_module_table *table, wic
 
 static wick_status match_gradients(wick_ctx *ctx, const wick_module_table *table, naming *names)
 {
-    for (int64_t b = 0; b < table->n_ops; b++) {
-        const wick_op_entry *entry = &table->ops[b];
-        size_t stem = stem_of(entry->name, "_backward");
-        int64_t f = stem ? find_sibling(table, entry, stem, "") : -1;
-        if (stem && f < 0) f = find_sibling(table, entry, stem, "_forward");
-        if (f < 0) continue;
+    for (int64_t f = 0; f < table->n_ops; f++) {
+        size_t second;
+        int64_t b = wick_table_backward(table, f, &second);
+        if (b < 0) continue;
         wick_op_def *forward = names[f].def;
         wick_gradient *gradient = wick_arena_alloc(&forward->arena, sizeof *gradient);
         if (!gradient) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
         wick_status s = wick_gradient_match(ctx, forward->sig, names[b].def->sig, gradient);
         if (s != WICK_OK) {
-            wick_ctx_prefix(ctx, "%s:%lld: ", entry->file, (long long)entry->line);
+            wick_ctx_prefix(ctx, "%s:%lld: ", names[b].entry->file,
+                            (long long)names[b].entry->line);
             return s;
         }
         forward->gradient = gradient;

@@ -87,8 +87,9 @@ typedef struct wick_define {
     void *resolve_arg;
 } wick_define;
 wick_status wick_module_define(wick_ctx *ctx, const wick_define *what, wick_module **out);
-/* foo_forward is also foo where foo_backward is beside it: how much of the name that is; else 0. */
-size_t wick_table_second_name(const wick_module_table *table, int64_t index);
+/* The entry that is the gradient of entry `index`, or -1. `*second`: where the pair is foo_forward
+ * and foo_backward, the operator is also foo, which is so much of its name; else 0. */
+int64_t wick_table_backward(const wick_module_table *table, int64_t index, size_t *second);
 /* The source that defined these operators no longer builds: calling them fails with these words
  * from now on. */
 void wick_module_break(const char *origin, const char *message);
