@@ -11,4 +11,3 @@ class Namespace:
 local: Namespace
 
 def __getattr__(name: str) -> Namespace: ...
-
