@@ -6,6 +6,7 @@
 #   _wick.abi3.so    core .. load + torch + python    wick           Python
 #   wick_ops.so      ops/, built by the command       wick           the operators that come with Wick
 #   sources/         ops/ itself                      wick           what they are made from and compared with
+#   ops.pyi          printed by the command           wick           the same for editors and type checkers
 #
 # None links anything but libc, libm, libdl and the threads.
 
@@ -103,6 +104,16 @@ if(TARGET wick AND WICK_OPS)
         VERBATIM)
     add_custom_target(wick_ops ALL DEPENDS ${CMAKE_BINARY_DIR}/wick_ops.so)
     install(PROGRAMS ${CMAKE_BINARY_DIR}/wick_ops.so DESTINATION ${WICK_PACKAGE_DIR})
+
+    set(WICK_STUB_HEAD ${PROJECT_SOURCE_DIR}/cmake/ops_head.pyi)
+    add_custom_command(
+        OUTPUT ${CMAKE_BINARY_DIR}/ops.pyi
+        COMMAND $<TARGET_FILE:wick> show ${CMAKE_BINARY_DIR}/wick_ops.so --stub > ${CMAKE_BINARY_DIR}/ops_functions.pyi
+        COMMAND ${CMAKE_COMMAND} -E cat ${WICK_STUB_HEAD} ${CMAKE_BINARY_DIR}/ops_functions.pyi > ${CMAKE_BINARY_DIR}/ops.pyi
+        DEPENDS ${CMAKE_BINARY_DIR}/wick_ops.so ${WICK_STUB_HEAD}
+        VERBATIM)
+    add_custom_target(wick_ops_stub ALL DEPENDS ${CMAKE_BINARY_DIR}/ops.pyi)
+    install(FILES ${CMAKE_BINARY_DIR}/ops.pyi DESTINATION ${WICK_PACKAGE_DIR})
 endif()
 
 # What the shipped operators are made from, compared with and measured at: `wick show`, `wick check`, `wick bench`.

@@ -45,11 +45,27 @@ def _find(namespace: str, name: str) -> Any:
     return function
 
 
-def _forget(namespace: str, names: list[str]) -> None:
-    """Loaded again: look the functions up anew, for their documentation."""
-    if namespace == "wick":
-        for name in names:
-            globals().pop(name, None)
+class _Reference:
+    """What an operator's pickle holds in place of the operator's namespace (src/python/operator.c)."""
+
+    def __init__(self, namespace: str, file: str) -> None:
+        self._namespace, self._file = namespace, file
+
+    def __getattr__(self, name: str) -> Any:
+        function = None if name.startswith("__") else _wick.find(self._namespace, name)
+        if function is None and self._namespace == "wick":
+            raise AttributeError(f"this version of Wick has no operator {name}")
+        if function is None:
+            raise AttributeError(
+                f"operator {self._namespace}::{name} is not loaded here: load {self._file}, or "
+                "import the package that has it, first"
+            )
+        return function
+
+
+def _reference(namespace: str, file: str) -> _Reference:
+    """Its name is in pickles, and therefore permanent."""
+    return _Reference(namespace, file)
 
 
 def __getattr__(name: str) -> Any:

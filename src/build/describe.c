@@ -150,10 +150,6 @@ wick_status wick_build_describe(wick_ctx *ctx, const char *name, const char *sig
         wick_signature_print_prototype(&text, sig, "cpu", true);
         wick_text_add(&text, "\n");
     }
-    if (what & WICK_DESCRIBE_STUB) {
-        wick_signature_print_stub(&text, sig);
-        wick_text_add(&text, "\n");
-    }
     status = give(ctx, &text, out);
 done:
     wick_arena_free(&arena);

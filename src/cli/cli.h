@@ -80,6 +80,11 @@ int64_t cli_progress_stop(cli_progress *progress);
 
 /* ---- editor.c ---- */
 
+/* Writes a file that Wick makes again and again; refuses to replace one in which `mark` is not
+ * found. */
+wick_status cli_write_ours(wick_ctx *ctx, const char *path, const char *mark,
+                           const wick_text *content);
+
 /* Writes DIR/compile_commands.json and DIR/.clangd for these sources. Refuses to replace files that
  * it did not write. */
 wick_status cli_editor_write(wick_ctx *ctx, const wick_source *sources, int64_t n,
@@ -89,6 +94,16 @@ wick_status cli_editor_write(wick_ctx *ctx, const wick_source *sources, int64_t 
 
 /* Every flag and why, and what it comes to on this machine. */
 wick_status cli_flags_print(wick_ctx *ctx, const char *compiler);
+
+/* ---- stub.c: operators as a .pyi ---- */
+
+/* Adds an operator's function, and that of its second name. */
+wick_status cli_stub_add(wick_ctx *ctx, const wick_module_table *table, int64_t index,
+                         wick_text *functions);
+/* The whole file of these functions. */
+wick_status cli_stub_print(wick_ctx *ctx, const wick_text *functions, wick_text *out);
+/* The operators of these sources into FILE.pyi. */
+wick_status cli_stub_write(wick_ctx *ctx, const wick_source *sources, int64_t n, const char *path);
 
 /* ---- tables.c: the operators of a source or a module ---- */
 

@@ -23,7 +23,8 @@ enum {
     KEY_DEPFILE,
     KEY_COMPILE_COMMANDS,
     KEY_ARCH,
-    KEY_NO_CUDA
+    KEY_NO_CUDA,
+    KEY_STUB
 };
 
 static const struct argp_option options[] = {
@@ -52,6 +53,10 @@ static const struct argp_option options[] = {
      "write DIR/compile_commands.json and DIR/.clangd, so that an editor understands the files; "
      "without -o nothing is built",
      0},
+    {"stub", KEY_STUB, "FILE.pyi", 0,
+     "write the operators as Python functions, for editors and type checkers; without -o nothing "
+     "is built",
+     0},
     {"keep", KEY_KEEP, NULL, 0, "keep the generated files and say where they are", 0},
     {"quiet", 'q', NULL, 0, "say nothing when all goes well", 0},
     {"verbose", 'v', NULL, 0, "say what is done", 0},
@@ -61,7 +66,7 @@ typedef struct arguments {
     wick_source *sources;
     const char **flags; /* ours (--sanitize) and then the person's */
     int64_t n_sources, n_flags;
-    const char *output, *editor_dir;
+    const char *output, *editor_dir, *stub;
     bool quiet, verbose, sanitize;
     wick_build_options options;
 } arguments;
@@ -96,11 +101,13 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case KEY_COMPILE_COMMANDS: a->editor_dir = value; break;
     case KEY_ARCH: a->options.archs = value; break;
     case KEY_NO_CUDA: a->options.no_cuda = true; break;
+    case KEY_STUB: a->stub = value; break;
     case KEY_FLAG: a->flags[a->n_flags++] = value; break;
     case ARGP_KEY_ARG: a->sources[a->n_sources++].path = value; break;
     case ARGP_KEY_END:
         if (a->n_sources == 0) argp_error(state, "which file is to be built?");
-        if (!a->output && !a->editor_dir) argp_error(state, "where to? Say -o MODULE.so");
+        if (!a->output && !a->editor_dir && !a->stub)
+            argp_error(state, "where to? Say -o MODULE.so");
         break;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -178,6 +185,9 @@ static int work(const cli_verb *verb, arguments *a)
         cli_editor_write(ctx, a->sources, a->n_sources, &a->options, a->editor_dir)) {
         code = cli_fail(verb->called, wick_ctx_message(ctx));
     }
+    if (!code && a->stub && cli_stub_write(ctx, a->sources, a->n_sources, a->stub)) {
+        code = cli_fail(verb->called, wick_ctx_message(ctx));
+    }
     if (!code && a->output) code = build(verb, ctx, a);
     wick_ctx_free(ctx);
     return code;
@@ -218,6 +228,7 @@ static const cli_pair examples[] = {
      "one module of all operators, for any x86-64"},
     {"wick build --debug --native relu.c -o relu.so", "a module to step through with gdb"},
     {"wick build ops/*.c --compile-commands .", "for the editor: what clangd needs"},
+    {"wick build ops/*.c --stub acme/__init__.pyi", "for the editor: the Python functions"},
     {0}};
 
 const cli_verb cli_build = {

@@ -1,5 +1,6 @@
 /* cmd_list.c -- `wick list`: names and signatures in columns */
 #include "cli.h"
+#include "module.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,12 @@ static void print_table(const wick_module_table *table)
     for (int64_t i = 0; i < table->n_ops; i++) {
         const wick_op_entry *op = &table->ops[i];
         int n = (int)strlen(namespace_of(op)) + 1;
+        size_t second = 0;
         printf("%s.%-*s  %s\n", namespace_of(op), width - n, op->name, op->signature);
+        wick_table_backward(table, i, &second);
+        if (second)
+            printf("%s.%-*.*s  is %s\n", namespace_of(op), width - n, (int)second, op->name,
+                   op->name);
     }
 }
 

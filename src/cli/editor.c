@@ -130,25 +130,33 @@ static wick_status describe(wick_ctx *ctx, const wick_source *source,
 
 /* ---- the files ---- */
 
-static wick_status write_ours(wick_ctx *ctx, const char *dir, const char *name, const char *mark,
-                              const wick_text *content)
+wick_status cli_write_ours(wick_ctx *ctx, const char *path, const char *mark,
+                           const wick_text *content)
 {
-    wick_text path = {0};
     char *old = NULL;
     wick_status status = WICK_OK;
-    wick_text_printf(&path, "%s/%s", dir, name);
-    if (path.failed || content->failed) {
+    if (content->failed) {
         status = out_of_memory(ctx);
-    } else if (wick_file_exists(path.data)) {
-        status = wick_file_read(ctx, path.data, &old, NULL);
+    } else if (wick_file_exists(path)) {
+        status = wick_file_read(ctx, path, &old, NULL);
         if (!status && *old && !strstr(old, mark)) {
-            status = wick_fail(ctx, WICK_EIO,
-                               "%s is there and is not Wick's: name another folder, or remove it",
-                               path.data);
+            status =
+                wick_fail(ctx, WICK_EIO,
+                          "%s is there and is not Wick's: name another place, or remove it", path);
         }
     }
-    if (!status) status = wick_file_write(ctx, path.data, content->data, content->size);
+    if (!status) status = wick_file_write(ctx, path, content->data, content->size);
     wick_free(old);
+    return status;
+}
+
+static wick_status write_in(wick_ctx *ctx, const char *dir, const char *name, const char *mark,
+                            const wick_text *content)
+{
+    wick_text path = {0};
+    wick_text_printf(&path, "%s/%s", dir, name);
+    wick_status status =
+        path.failed ? out_of_memory(ctx) : cli_write_ours(ctx, path.data, mark, content);
     wick_text_free(&path);
     return status;
 }
@@ -183,8 +191,8 @@ wick_status cli_editor_write(wick_ctx *ctx, const wick_source *sources, int64_t 
         wick_text_add(&database, i + 1 < n ? ",\n" : "\n]\n");
     }
     if (!status) status = add_settings(ctx, options, &settings);
-    if (!status) status = write_ours(ctx, dir, "compile_commands.json", database_mark, &database);
-    if (!status) status = write_ours(ctx, dir, ".clangd", settings_mark, &settings);
+    if (!status) status = write_in(ctx, dir, "compile_commands.json", database_mark, &database);
+    if (!status) status = write_in(ctx, dir, ".clangd", settings_mark, &settings);
     wick_text_free(&database);
     wick_text_free(&settings);
     return status;

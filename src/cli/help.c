@@ -134,7 +134,8 @@ typedef struct parsing {
 
 static void leave(void)
 {
-    exit(fflush(stdout) == 0 ? CLI_OK : cli_fail("wick", "the answer cannot be written"));
+    exit(fflush(stdout) == 0 && !ferror(stdout) ? CLI_OK
+                                                : cli_fail("wick", "the answer cannot be written"));
 }
 
 /* The type is argp's. NOLINTNEXTLINE(readability-non-const-parameter) */

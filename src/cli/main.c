@@ -122,7 +122,8 @@ int main(int argc, char **argv)
     int code;
     argp_err_exit_status = CLI_USAGE;
     code = run(argc, argv);
-    /* A full disk behind `wick man > wick.1` is only seen here. */
+    /* A full disk behind `wick man > wick.1` is only seen here: what is still held back fails to
+     * be written, or something before it has. */
     if (fflush(stdout) != 0) return cli_fail("wick", strerror(errno));
-    return code;
+    return ferror(stdout) ? cli_fail("wick", "the answer cannot be written") : code;
 }

@@ -179,6 +179,7 @@ static wick_status resolve(wick_ctx *ctx, void *arg, wick_op_def *def, const wic
     wick_text warnings = {0};
     wick_status s = WICK_OK;
 
+    if (def->stands_for) def = def->stands_for;
     for (int i = 0; i < l->scan.n_ops && !op; i++)
         if (!strcmp(l->scan.ops[i].name, def->sig->name)) op = &l->scan.ops[i];
     if (!op) return wick_fail(ctx, WICK_ECOMPILE, "the source no longer holds this operator");

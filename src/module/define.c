@@ -4,9 +4,13 @@
  * forwards, owners of names asked. Then every name gets its new meaning. What the same file defined
  * before and defines no longer is not forgotten but refused: nobody shall run code that its author
  * has deleted.
+ *
+ * foo_forward, where foo_backward is beside it, takes two names: its own and foo. The second is an
+ * operator like any other, whose code is the first one's.
  */
 #include "call.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void def_free(wick_op_def *def)
@@ -42,16 +46,26 @@ static const char *origin_of(wick_ctx *ctx, wick_arena *arena, const wick_define
     return kept;
 }
 
-static wick_status def_new(wick_ctx *ctx, const wick_define *what, const wick_op_entry *entry,
+/* One name that the table takes. */
+typedef struct naming {
+    const wick_op_entry *entry;
+    const char *name; /* the entry's, or "foo" for foo_forward */
+    int64_t first;    /* of a second name: the index of the first; else -1 */
+    wick_op *op;
+    wick_op_def *def; /* owned until it is the operator's */
+} naming;
+
+static wick_status def_new(wick_ctx *ctx, const wick_define *what, const naming *named,
                            wick_op_def **out)
 {
+    const wick_op_entry *entry = named->entry;
     wick_arena arena = {0};
     wick_op_def *def = wick_arena_alloc(&arena, sizeof *def);
     wick_signature *sig = NULL;
     wick_status status = WICK_ENOMEM;
 
     if (!def) goto no_memory;
-    status = wick_signature_parse(ctx, &arena, entry->name, entry->signature, &sig);
+    status = wick_signature_parse(ctx, &arena, named->name, entry->signature, &sig);
     if (status == WICK_OK) status = wick_signature_require_types(ctx, sig);
     if (status != WICK_OK) goto failed;
     def->sig = sig;
@@ -64,7 +78,7 @@ static wick_status def_new(wick_ctx *ctx, const wick_define *what, const wick_op
     def->resolve_arg = what->resolve_arg;
     if (!def->text || !def->doc || !def->file || !def->origin) goto no_memory;
     def->arena = arena;
-    for (int64_t i = 0; i < entry->n_variants; i++) {
+    for (int64_t i = 0; named->first < 0 && i < entry->n_variants; i++) {
         status = wick_op_def_push(ctx, def, entry->variants[i]);
         if (status != WICK_OK) {
             def_free(def);
@@ -77,21 +91,28 @@ static wick_status def_new(wick_ctx *ctx, const wick_define *what, const wick_op
 no_memory:
     if (!ctx->failed) status = wick_fail(ctx, WICK_ENOMEM, "out of memory");
 failed:
+    if (named->first >= 0) /* a word of Python, say */
+        wick_ctx_prefix(ctx, "%s:%lld: %s is also %s, since its gradient is %s_backward; ",
+                        entry->file, (long long)entry->line, entry->name, named->name, named->name);
     wick_arena_free(&arena);
     return status;
 }
 
 /* A name has one owner: the file that defined it first. */
-static wick_status check_owner(wick_ctx *ctx, const wick_op *op, const wick_op_def *def,
-                               int64_t line)
+static wick_status check_owner(wick_ctx *ctx, const naming *named)
 {
+    const wick_op *op = named->op;
     const wick_op_def *now = wick_op_current(op);
-    if (!now || !strcmp(now->origin, def->origin)) return WICK_OK;
+    char why[256] = "";
+    if (!now || !strcmp(now->origin, named->def->origin)) return WICK_OK;
+    if (named->first >= 0)
+        snprintf(why, sizeof why, "%s is also %s, since its gradient is %s_backward; ",
+                 named->entry->name, named->name, named->name);
     return wick_fail(
         ctx, WICK_EINVAL,
-        "%s:%lld: operator %s::%s is already defined by %s: rename one of them, or put "
+        "%s:%lld: %soperator %s::%s is already defined by %s: rename one of them, or put "
         "WICK_NAMESPACE(...) into one of the files",
-        def->origin, (long long)line, op->ns, op->name, now->origin);
+        named->def->origin, (long long)named->entry->line, why, op->ns, op->name, now->origin);
 }
 
 static void break_one(const wick_op *op, const char *message)
@@ -103,7 +124,7 @@ static void break_one(const wick_op *op, const char *message)
     atomic_store(&def->broken, words ? words : "the source does not build");
 }
 
-/* ---- gradients ---- */
+/* ---- names that belong together ---- */
 
 /* "foo" of "foo_backward"; how much of the name that is, or 0. */
 static size_t stem_of(const char *name, const char *ending)
@@ -112,55 +133,101 @@ static size_t stem_of(const char *name, const char *ending)
     return n > e && !strcmp(name + n - e, ending) ? n - e : 0;
 }
 
-/* foo, or else foo_forward, in the same namespace; -1 when the table has neither. */
-static int64_t find_forward(const wick_module_table *table, const wick_op_entry *backward,
-                            size_t stem)
+/* The entry in the namespace of `near` whose name is the first `stem` characters of near's, and
+ * then `ending`; -1 when there is none. */
+static int64_t find_sibling(const wick_module_table *table, const wick_op_entry *near, size_t stem,
+                            const char *ending)
 {
-    int64_t found = -1;
     for (int64_t i = 0; i < table->n_ops; i++) {
         const wick_op_entry *e = &table->ops[i];
-        bool same_ns =
-            e->ns == backward->ns || (e->ns && backward->ns && !strcmp(e->ns, backward->ns));
-        if (!same_ns || strncmp(e->name, backward->name, stem) != 0) continue;
-        if (!e->name[stem]) return i;
-        if (!strcmp(e->name + stem, "_forward")) found = i;
+        bool same_ns = e->ns == near->ns || (e->ns && near->ns && !strcmp(e->ns, near->ns));
+        if (same_ns && !strncmp(e->name, near->name, stem) && !strcmp(e->name + stem, ending))
+            return i;
     }
-    return found;
+    return -1;
 }
 
-static wick_status match_gradients(wick_ctx *ctx, const wick_module_table *table,
-                                   wick_op_def **defs, wick_op **ops)
+int64_t wick_table_backward(const wick_module_table *table, int64_t index, size_t *second)
 {
-    for (int64_t b = 0; b < table->n_ops; b++) {
-        const wick_op_entry *entry = &table->ops[b];
-        size_t stem = stem_of(entry->name, "_backward");
-        int64_t f = stem ? find_forward(table, entry, stem) : -1;
-        if (f < 0) continue;
-        wick_gradient *gradient = wick_arena_alloc(&defs[f]->arena, sizeof *gradient);
-        if (!gradient) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
-        wick_status s = wick_gradient_match(ctx, defs[f]->sig, defs[b]->sig, gradient);
-        if (s != WICK_OK) {
-            wick_ctx_prefix(ctx, "%s:%lld: ", entry->file, (long long)entry->line);
-            return s;
-        }
-        defs[f]->gradient = gradient;
-        defs[f]->backward = ops[b];
+    const wick_op_entry *entry = &table->ops[index];
+    size_t stem = stem_of(entry->name, "_forward");
+    int64_t own = find_sibling(table, entry, strlen(entry->name), "_backward");
+    int64_t pair = own < 0 && stem ? find_sibling(table, entry, stem, "_backward") : -1;
+    *second = pair >= 0 ? stem : 0;
+    return own >= 0 ? own : pair;
+}
+
+/* The table's own names, then the second ones. `out` has room for twice the table's operators. */
+static wick_status list_names(wick_ctx *ctx, const wick_module_table *table, wick_arena *arena,
+                              naming *out, size_t *n)
+{
+    for (int64_t i = 0; i < table->n_ops; i++)
+        out[(*n)++] = (naming){.entry = &table->ops[i], .name = table->ops[i].name, .first = -1};
+    for (int64_t i = 0; i < table->n_ops; i++) {
+        const wick_op_entry *entry = &table->ops[i];
+        size_t stem = 0;
+        wick_table_backward(table, i, &stem);
+        if (!stem) continue;
+        int64_t other = find_sibling(table, entry, stem, "");
+        const char *name = wick_arena_strndup(arena, entry->name, stem);
+        if (!name) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
+        if (other >= 0)
+            return wick_fail(ctx, WICK_EINVAL,
+                             "%s:%lld: %s is also %s, since its gradient is %s_backward; but "
+                             "%s:%lld defines %s itself: rename one of them",
+                             entry->file, (long long)entry->line, entry->name, name, name,
+                             table->ops[other].file, (long long)table->ops[other].line, name);
+        out[(*n)++] = (naming){.entry = entry, .name = name, .first = i};
     }
     return WICK_OK;
 }
 
+static wick_status match_gradients(wick_ctx *ctx, const wick_module_table *table, naming *names)
+{
+    for (int64_t f = 0; f < table->n_ops; f++) {
+        size_t second;
+        int64_t b = wick_table_backward(table, f, &second);
+        if (b < 0) continue;
+        wick_op_def *forward = names[f].def;
+        wick_gradient *gradient = wick_arena_alloc(&forward->arena, sizeof *gradient);
+        if (!gradient) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
+        wick_status s = wick_gradient_match(ctx, forward->sig, names[b].def->sig, gradient);
+        if (s != WICK_OK) {
+            wick_ctx_prefix(ctx, "%s:%lld: ", names[b].entry->file,
+                            (long long)names[b].entry->line);
+            return s;
+        }
+        forward->gradient = gradient;
+        forward->backward = names[b].op;
+    }
+    return WICK_OK;
+}
+
+/* A second name means what the first does. */
+static void tie_second_names(naming *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (names[i].first < 0) continue;
+        wick_op_def *def = names[i].def, *first = names[names[i].first].def;
+        def->stands_for = first;
+        def->gradient = first->gradient;
+        def->backward = first->backward;
+    }
+}
+
 /* ---- taking the names ---- */
 
-static wick_status intern_all(wick_ctx *ctx, const wick_define *what, wick_op_def **defs,
-                              wick_op **ops)
+static wick_status intern_all(wick_ctx *ctx, const wick_define *what, naming *names, size_t n)
 {
-    for (int64_t i = 0; i < what->table->n_ops; i++) {
-        const wick_op_entry *entry = &what->table->ops[i];
-        ops[i] = wick_registry_intern(entry->ns ? entry->ns : what->default_ns, entry->name);
-        if (!ops[i]) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
-        WICK_TRY(check_owner(ctx, ops[i], defs[i], entry->line));
+    for (size_t i = 0; i < n; i++) {
+        const char *ns = names[i].entry->ns ? names[i].entry->ns : what->default_ns;
+        names[i].op = wick_registry_intern(ns, names[i].name);
+        if (!names[i].op) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
+        WICK_TRY(check_owner(ctx, &names[i]));
     }
-    return match_gradients(ctx, what->table, defs, ops);
+    WICK_TRY(match_gradients(ctx, what->table, names));
+    tie_second_names(names, n);
+    return WICK_OK;
 }
 
 static bool is_among(const wick_op *op, wick_op *const *ops, int64_t n)
@@ -187,22 +254,25 @@ static void refuse_deleted(wick_op *const *ops, int64_t n)
 
 wick_status wick_module_define(wick_ctx *ctx, const wick_define *what, wick_module **out)
 {
-    size_t n = (size_t)what->table->n_ops;
-    wick_op_def **defs = wick_calloc(n + 1, sizeof *defs);
+    size_t n = 0, most = 2 * (size_t)what->table->n_ops + 1;
+    naming *names = wick_calloc(most, sizeof *names);
     wick_module *module = wick_calloc(1, sizeof *module);
-    wick_op **ops = wick_calloc(n + 1, sizeof *ops);
+    wick_op **ops = wick_calloc(most, sizeof *ops);
+    wick_arena arena = {0};
     wick_status status = WICK_OK;
 
-    if (!defs || !module || !ops) status = wick_fail(ctx, WICK_ENOMEM, "out of memory");
+    if (!names || !module || !ops) status = wick_fail(ctx, WICK_ENOMEM, "out of memory");
+    if (status == WICK_OK) status = list_names(ctx, what->table, &arena, names, &n);
     for (size_t i = 0; i < n && status == WICK_OK; i++)
-        status = def_new(ctx, what, &what->table->ops[i], &defs[i]);
+        status = def_new(ctx, what, &names[i], &names[i].def);
 
     wick_registry_lock();
-    if (status == WICK_OK) status = intern_all(ctx, what, defs, ops);
+    if (status == WICK_OK) status = intern_all(ctx, what, names, n);
     for (size_t i = 0; i < n && status == WICK_OK; i++) {
-        defs[i]->previous = wick_op_current(ops[i]);
-        atomic_store_explicit(&ops[i]->def, defs[i], memory_order_release);
-        defs[i] = NULL;
+        names[i].def->previous = wick_op_current(names[i].op);
+        atomic_store_explicit(&names[i].op->def, names[i].def, memory_order_release);
+        ops[i] = names[i].op;
+        names[i].def = NULL;
     }
     wick_registry_unlock();
 
@@ -212,12 +282,13 @@ wick_status wick_module_define(wick_ctx *ctx, const wick_define *what, wick_modu
         module->n_ops = (int64_t)n;
         *out = module;
     } else {
-        for (size_t i = 0; defs && i < n; i++)
-            def_free(defs[i]);
+        for (size_t i = 0; i < n; i++)
+            def_free(names[i].def);
         wick_free(module);
         wick_free(ops);
     }
-    wick_free(defs);
+    wick_free(names);
+    wick_arena_free(&arena);
     return status;
 }
 

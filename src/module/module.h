@@ -43,6 +43,8 @@ struct wick_op_def {
     const char *doc;
     const char *file;   /* the source */
     const char *origin; /* who owns the name: the source's or else the module's absolute path */
+    wick_op_def *stands_for; /* of `foo`, the second name of foo_forward: the meaning that has the
+                                code; else NULL */
     _Atomic(wick_variant_node *) variants;
     wick_resolver resolve; /* NULL: what is in `variants` is all there is */
     void *resolve_arg;
@@ -85,6 +87,9 @@ typedef struct wick_define {
     void *resolve_arg;
 } wick_define;
 wick_status wick_module_define(wick_ctx *ctx, const wick_define *what, wick_module **out);
+/* The entry that is the gradient of entry `index`, or -1. `*second`: where the pair is foo_forward
+ * and foo_backward, the operator is also foo, which is so much of its name; else 0. */
+int64_t wick_table_backward(const wick_module_table *table, int64_t index, size_t *second);
 /* The source that defined these operators no longer builds: calling them fails with these words
  * from now on. */
 void wick_module_break(const char *origin, const char *message);

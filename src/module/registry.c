@@ -125,6 +125,7 @@ static bool runs_here(const wick_variant *variant)
 
 static const wick_variant *find_types(const wick_op_def *def, const uint8_t *types)
 {
+    if (def->stands_for) def = def->stands_for;
     for (wick_variant_node *n = atomic_load_explicit(&def->variants, memory_order_acquire); n;
          n = n->next)
         if (!memcmp(n->variant->types, types, sizeof n->variant->types)) return n->variant;
@@ -135,6 +136,7 @@ static const wick_variant *find_types(const wick_op_def *def, const uint8_t *typ
  * the first that fits. */
 wick_status wick_op_def_push(wick_ctx *ctx, wick_op_def *def, const wick_variant *variant)
 {
+    if (def->stands_for) def = def->stands_for;
     const wick_variant *there = find_types(def, variant->types);
     if (!runs_here(variant) || (there && there->isa >= variant->isa)) return WICK_OK;
     wick_variant_node *node = wick_malloc(sizeof *node);

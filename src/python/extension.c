@@ -128,7 +128,8 @@ static PyObject *publish(wick_ctx *ctx, const wick_module *module)
         if (changed && !ask_helpers("forget", op)) Py_CLEAR(list);
         if (list && !wick_torch_internals_usable() && !ask_helpers("gate", op)) Py_CLEAR(list);
         PyObject *function = list ? operator_function(op) : NULL;
-        if (!function || PyList_Append(list, function) < 0) Py_CLEAR(list);
+        bool listed = function && operator_refresh(function) && PyList_Append(list, function) == 0;
+        if (!listed) Py_CLEAR(list);
         Py_XDECREF(function);
     }
     return list;
@@ -419,7 +420,7 @@ PyMODINIT_FUNC PyInit__wick(void);
 PyMODINIT_FUNC PyInit__wick(void)
 {
     PyObject *module = PyModule_Create(&definition);
-    if (!module || operator_init_type() < 0) return NULL;
+    if (!module || operator_init_type(module) < 0) return NULL;
     extension.build_error =
         PyErr_NewExceptionWithDoc("wick.BuildError",
                                   "An operator's source does not build, or a module does not load. "

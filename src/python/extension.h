@@ -35,6 +35,7 @@ typedef struct extension_state {
     PyObject *tensor_type, *parameter_type;
     PyObject *helpers; /* module wick._calls: what is rare enough to be written in Python */
     PyObject *build_error;
+    PyObject *functions; /* address of an operator: its function object */
     direct_mode mode;
     unsigned long changes; /* how often an operator got another schema: overloads from before are
                               not to be called */
@@ -53,9 +54,11 @@ typedef struct operator_object {
     char *doc;
 } operator_object;
 
-int operator_init_type(void);
-/* A new reference to the operator's function object. */
+int operator_init_type(PyObject *module);
+/* A new reference to the operator's function object, of which there is one. */
 PyObject *operator_function(wick_op *op);
+/* The operator was loaded again: its function says so. False with an exception set. */
+bool operator_refresh(PyObject *function);
 /* The overload, borrowed; NULL with an exception set. */
 PyObject *operator_overload(operator_object *self);
 

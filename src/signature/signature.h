@@ -181,6 +181,14 @@ void wick_signature_print_stub(wick_text *out, const wick_signature *sig);
 /* "relu(x, bias, scale=1.0, *, out=None)": as inspect.signature wants it in a builtin's
  * __text_signature__. */
 void wick_signature_print_python(wick_text *out, const wick_signature *sig);
+/* What is said of an operator beside its signature. */
+typedef struct wick_doc {
+    const char *head;               /* the comment at the head of its file, or "" */
+    const char *first;              /* of a second name (`foo`): the first (foo_forward); or NULL */
+    const wick_signature *backward; /* or NULL */
+} wick_doc;
+/* Its documentation, several lines: the call, the comment, types and gradient. */
+void wick_signature_print_doc(wick_text *out, const wick_signature *sig, const wick_doc *about);
 /* The type as written: "T[*N, C]", "int", "'sum'|'mean'". */
 void wick_param_print_type(wick_text *out, const wick_signature *sig, const wick_param *param);
 /* "f16, bf16 or f32": the types a parameter may have. */

@@ -88,13 +88,15 @@ Test(call_memory, every_allocation_of_a_message_may_fail)
 
 static const wick_variant *variant_list[1];
 
-static bool define_two(void)
+static bool define_some(void)
 {
     wick_op_entry entries[] = {
         entry_of("first", "x: T[*N, C], m: 'a'|'b' = 'a' -> y: T[*N, C] where T: f32", variant_list,
                  "op.c"),
-        entry_of("second", "x: T[*N] -> y: T[*N] where T: f32", variant_list, "op.c")};
-    wick_module_table table = {WICK_MODULE_MAGIC, WICK_ABI, "test", entries, 2};
+        entry_of("second", "x: T[*N] -> y: T[*N] where T: f32", variant_list, "op.c"),
+        entry_of("third_forward", "x: T[*N] -> y: T[*N] where T: f32", variant_list, "op.c"),
+        entry_of("third_backward", "dy: T[*N] -> dx: T[*N] where T: f32", variant_list, "op.c")};
+    wick_module_table table = {WICK_MODULE_MAGIC, WICK_ABI, "test", entries, 4};
     wick_define what = {.table = &table, .path = "op.so", .origin = "/op.c", .default_ns = "local"};
     wick_module *module = NULL;
     long live = wick_memory_live();
@@ -108,7 +110,8 @@ static bool define_two(void)
     }
     cr_assert_null(wick_op_find("local", "first"));
     cr_assert_null(wick_op_find("local", "second"), "all or nothing");
-    cr_assert_leq(wick_memory_live() - live, 7, "names of the registry stay, nothing else");
+    cr_assert_null(wick_op_find("local", "third"), "all or nothing");
+    cr_assert_leq(wick_memory_live() - live, 16, "names of the registry stay, nothing else");
     return false;
 }
 
@@ -120,7 +123,7 @@ Test(call_memory, every_allocation_of_a_definition_may_fail)
     for (bool done = false; !done;) {
         cr_assert_lt(++n, 200);
         wick_memory_fail_after(n);
-        done = define_two();
+        done = define_some();
         wick_memory_fail_after(0);
     }
     cr_assert_gt(n, 8);

@@ -305,7 +305,7 @@ def test_show(wick):
     assert wick("show", "relu.c", "--schema").stdout == "relu(Tensor x) -> Tensor\n"
     prototype = "wick_status relu_cpu(wick_ctx *ctx, const T *x, T *y, int64_t N)\n"
     assert wick("show", "relu.c", "--prototype").stdout == prototype
-    assert wick("show", "relu.c", "--stub").stdout.startswith("def relu(x: Tensor")
+    assert "\ndef relu(x: Tensor" in wick("show", "relu.c", "--stub").stdout
 
 
 def test_show_glue(wick):

@@ -64,6 +64,34 @@ Test(print, a_prototype_without_names)
     fixture_free(&f);
 }
 
+static void check_doc(const char *text, wick_doc about, const char *expected)
+{
+    fixture f = fixture_of(text);
+    wick_text out = {0};
+    wick_signature_print_doc(&out, f.sig, &about);
+    cr_assert_str_eq(wick_text_str(&out), expected);
+    wick_text_free(&out);
+    fixture_free(&f);
+}
+
+Test(print, the_documentation)
+{
+    fixture one = fixture_of("dy: T[N], x: T[N] -> dx: T[N]");
+    fixture three = fixture_of("dy: T[N] -> da: T[N], db?: T[N], dc: T[N]");
+    check_doc("x: T[N], i: U[N] -> y: T[N] where T: f16 f32, U: i32",
+              (wick_doc){.head = "f -- y = x[i]", .backward = one.sig},
+              "f(x: T[N], i: U[N]) -> y: T[N]\n\nf -- y = x[i]\n\n"
+              "T is f16 or f32.\nU is i32.\nThe gradient of x is f.");
+    check_doc("a: f32[N], b: f32[N], c: f32[N] -> y: f32[N]",
+              (wick_doc){.head = "", .first = "f_forward", .backward = three.sig},
+              "f(a: f32[N], b: f32[N], c: f32[N]) -> y: f32[N]\n\n"
+              "The same operator as f_forward.\nThe gradient of a, b and c is f.");
+    check_doc("x!: f32[N] -> ()", (wick_doc){.head = ""},
+              "f(x!: f32[N]) -> ()\n\nx is written in place.\nIts file defines no gradient.");
+    fixture_free(&one);
+    fixture_free(&three);
+}
+
 Test(print, the_line_for_documents)
 {
     fixture f = fixture_of("x:T[*N,C],b?:T[C],m:'a'|'b'='b'->y:T[*N,C] where T:f32 batch N");

@@ -42,6 +42,7 @@ _wick()
             '--include=[the folder of <wick/op.h>]:DIR:_files' \
             '--depfile=[write the files that went into the module, as a rule for make or ninja]:FILE:_files' \
             '--compile-commands=[write DIR/compile_commands.json and DIR/.clangd, so that an editor understands the files; without -o nothing is built]:DIR:_files' \
+            '--stub=[write the operators as Python functions, for editors and type checkers; without -o nothing is built]:FILE.pyi:_files' \
             '--keep[keep the generated files and say where they are]' \
             '-q[say nothing when all goes well]' \
             '--quiet[say nothing when all goes well]' \
@@ -57,7 +58,7 @@ _wick()
         _arguments '--help[this text]' \
             '--schema[the schema that torch registers]' \
             '--prototype[the C function to write]' \
-            '--stub[the Python function, for a .pyi]' \
+            '--stub[the Python functions, as a stub file (.pyi)]' \
             '--glue[the C code that is generated around a source]' \
             '--types=[for --glue\: the element types, as "f32" or "f32 i64"]:TYPES:_files' \
             '--flags[every compiler switch that Wick passes, and why]' \
