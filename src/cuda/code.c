@@ -11,10 +11,15 @@
 
 #include <string.h>
 
+/* A unit on one device. */
+typedef struct unit_code {
+    wick_device_code made; /* by `resolve`, which lives for ever; data NULL: not yet */
+    cu_module module;
+} unit_code;
+
 typedef struct unit_record {
     pthread_mutex_t lock;
-    int32_t n_devices;
-    cu_module on[]; /* guarded by the lock */
+    unit_code on[]; /* guarded by the lock */
 } unit_record;
 
 /* ---- choosing ---- */
@@ -70,13 +75,14 @@ static wick_status refuse(wick_ctx *ctx, const wick_device *device, const wick_c
 }
 
 static wick_status choose(wick_ctx *ctx, wick_device *device, const wick_cuda_facts *facts,
-                          wick_device_code *out)
+                          wick_device_code *made, const wick_device_code **out)
 {
-    const wick_device_code *held = newest(device, facts->arch, false);
-    if (!held) held = newest(device, facts->arch, true);
-    if (!held && device->resolve) return device->resolve(ctx, device, facts->arch, out);
-    if (!held) return refuse(ctx, device, facts);
-    *out = *held;
+    *out = newest(device, facts->arch, false);
+    if (!*out) *out = newest(device, facts->arch, true);
+    if (*out) return WICK_OK;
+    if (!device->resolve) return refuse(ctx, device, facts);
+    if (!made->data) WICK_TRY(device->resolve(ctx, device, facts->arch, made));
+    *out = made;
     return WICK_OK;
 }
 
@@ -117,13 +123,13 @@ static wick_status load_code(wick_ctx *ctx, const wick_device_code *code,
     return result ? fail_load(ctx, result, code, facts, log) : WICK_OK;
 }
 
-static wick_status load_unit(wick_ctx *ctx, wick_device *device, unit_record *unit, int32_t index,
+static wick_status load_unit(wick_ctx *ctx, wick_device *device, unit_code *unit,
                              const wick_cuda_facts *facts)
 {
-    wick_device_code code = {0};
-    if (unit->on[index]) return WICK_OK;
-    WICK_TRY(choose(ctx, device, facts, &code));
-    return load_code(ctx, &code, facts, &unit->on[index]);
+    const wick_device_code *code = NULL;
+    if (unit->module) return WICK_OK;
+    WICK_TRY(choose(ctx, device, facts, &unit->made, &code));
+    return load_code(ctx, code, facts, &unit->module);
 }
 
 /* ---- records ---- */
@@ -136,7 +142,6 @@ static wick_status unit_of(wick_ctx *ctx, wick_device *device, unit_record **out
         unit_record *made = wick_calloc(1, sizeof *made + n * sizeof made->on[0]);
         if (!made) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
         pthread_mutex_init(&made->lock, NULL);
-        made->n_devices = (int32_t)n;
         void *found = NULL;
         if (__atomic_compare_exchange_n(&device->host, &found, made, false, __ATOMIC_ACQ_REL,
                                         __ATOMIC_ACQUIRE)) {
@@ -207,8 +212,8 @@ static wick_status prepare_locked(wick_ctx *ctx, wick_kernel *kernel, unit_recor
     if (!k->function) {
         WICK_TRY(wick_cuda_device_facts(ctx, device, &facts));
         WICK_TRY(wick_device_context(ctx, device, &k->context));
-        WICK_TRY(load_unit(ctx, kernel->device, unit, device, facts));
-        WICK_TRY(find_function(ctx, kernel, unit->on[device], facts, k));
+        WICK_TRY(load_unit(ctx, kernel->device, &unit->on[device], facts));
+        WICK_TRY(find_function(ctx, kernel, unit->on[device].module, facts, k));
     }
     *out = k;
     return WICK_OK;

@@ -134,9 +134,9 @@ static wick_status check_limits(wick_ctx *ctx, const launch *l)
     if (l->shared_bytes < 0) return refuse(ctx, l, "shared memory cannot be negative");
     if (l->shared_bytes > f->shared_opt_in - k->static_bytes)
         return refuse(ctx, l,
-                      "with the %lld bytes that it declares a block has %lld bytes of shared "
-                      "memory, but at most %lld are possible",
-                      (long long)k->static_bytes, (long long)(k->static_bytes + l->shared_bytes),
+                      "it declares %lld bytes of shared memory and asks for %lld more, but a block "
+                      "has at most %lld",
+                      (long long)k->static_bytes, (long long)l->shared_bytes,
                       (long long)f->shared_opt_in);
     return wick_code_allow_shared(ctx, l->kernel, l->on, l->shared_bytes);
 }

@@ -201,8 +201,13 @@ static bool try_folder(search *s, const char *folder, const char *name)
     return found;
 }
 
+/* Each place once. */
 static void note(search *s, const char *place)
 {
+    size_t n = strlen(place);
+    const char *at = wick_text_str(&s->looked);
+    for (; *at; at += strcspn(at, ","), at += strspn(at, ", "))
+        if (strcspn(at, ",") == n && !strncmp(at, place, n)) return;
     wick_text_printf(&s->looked, "%s%s", s->looked.size ? ", " : "", place);
 }
 

@@ -161,6 +161,22 @@ Test(code, that_does_not_compile_keeps_its_words_and_is_tried_again)
     cr_assert_eq(prepare(&unit, "k"), WICK_OK);
 }
 
+Test(code, that_was_made_is_not_made_again_when_it_did_not_load)
+{
+    wick_device unit = {.resolve = resolve, .resolve_arg = &n_resolved};
+    wick_kernel kernel = {.name = "k", .device = &unit};
+    fake->fail_function = FAKE_cuModuleLoadDataEx;
+    fake->fail_nth = 1;
+    fake->fail_code = 200;
+    cr_assert_fails(launch_once(&kernel), WICK_ECUDA,
+                    "kernel k: the code of sm_90 does not load on sm_90 (Stand-in 0): "
+                    "CUDA_ERROR_INVALID_IMAGE (device kernel image is invalid)");
+    cr_assert_launched(launch_once(&kernel));
+    cr_assert_eq(n_resolved, 1);
+    forget_kernel(&kernel);
+    forget_unit(&unit);
+}
+
 /* ---- loading ---- */
 
 Test(code, has_no_such_kernel)

@@ -88,13 +88,13 @@ ParameterizedTestParameters(launch, names_the_limit)
         {{1, 1, 1},
          {1, 1, 1},
          232449,
-         "with the 0 bytes that it declares a block has 232449 bytes of shared memory, but at most "
-         "232448 are possible"},
+         "it declares 0 bytes of shared memory and asks for 232449 more, but a block has at most "
+         "232448"},
         {{1, 1, 1},
          {1, 1, 1},
          INT64_MAX,
-         "with the 0 bytes that it declares a block has 9223372036854775807 bytes of shared "
-         "memory, but at most 232448 are possible"}};
+         "it declares 0 bytes of shared memory and asks for 9223372036854775807 more, but a block "
+         "has at most 232448"}};
     return cr_make_param_array(limit_case, cases, WICK_COUNT(cases));
 }
 
@@ -130,8 +130,9 @@ Test(launch, names_the_limit_of_the_kernel_itself)
     cr_assert_launched(launch_as(&shared, DIM(1, 1, 1), DIM(1, 1, 1), 232448 - 1024));
     cr_assert_fails(launch_as(&shared, DIM(1, 1, 1), DIM(1, 1, 1), 232448 - 1023), WICK_EINVAL,
                     "kernel shared, grid (1, 1, 1), block (1, 1, 1), 231425 bytes of dynamic "
-                    "shared memory: with the 1024 bytes that it declares a block has 232449 bytes "
-                    "of shared memory, but at most 232448 are possible on sm_90 (Stand-in 0)");
+                    "shared memory: it declares 1024 bytes of shared memory and asks for 231425 "
+                    "more, but a block has at most 232448 on sm_90 (Stand-in 0)");
+    cr_assert_eq(launch_as(&shared, DIM(1, 1, 1), DIM(1, 1, 1), INT64_MAX), WICK_EINVAL);
 }
 
 Test(launch, opts_in_to_large_shared_memory_once_per_size)

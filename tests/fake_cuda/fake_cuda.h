@@ -70,6 +70,7 @@ struct CUctx_st {
 struct CUmod_st {
     int device;
     char *text; /* NUL-terminated */
+    struct CUmod_st *next;
 };
 struct CUfunc_st {
     struct CUmod_st *module;

@@ -16,7 +16,9 @@ enum {
     DYNAMIC_FIRST = 49152
 };
 
-static struct CUfunc_st *functions; /* guarded by the driver's lock */
+/* All that were ever made: nothing unloads them. Guarded by the driver's lock. */
+static struct CUmod_st *modules;
+static struct CUfunc_st *functions;
 
 /* ---- code ---- */
 
@@ -62,6 +64,8 @@ cu_result cuModuleLoadDataEx(cu_module *out, const void *image, unsigned n, int 
         memcpy(text, image, bytes);
         module->device = current->device;
         module->text = text;
+        module->next = modules;
+        modules = module;
         fake_state.modules++;
         *out = module;
     }
