@@ -37,7 +37,7 @@ static void check_all_units(const char *text)
     n = wick_scan_combinations(&scan);
     cr_assert_leq(n, 32);
     for (int64_t i = 0; i < n; i++) {
-        units[i] = (wick_unit){&scan, i ? NULL : "acme", {WICK_NONE}, WICK_ISA_BASELINE};
+        units[i] = (wick_unit){.scan = &scan, .ns = i ? NULL : "acme"};
         wick_scan_combination(&scan, i, units[i].types);
     }
     for (int64_t i = 0; i < n; i++) {

@@ -65,7 +65,11 @@ static const char *host_dtype_name(const wick_tensor *tensor)
     return "complex64";
 }
 
-static const wick_host host = {host_empty, host_copy, host_release, host_written, host_dtype_name};
+static const wick_host host = {.empty = host_empty,
+                               .copy = host_copy,
+                               .release = host_release,
+                               .written = host_written,
+                               .dtype_name = host_dtype_name};
 
 static wick_status invoke(wick_op *op, const wick_value *args, wick_value *results)
 {
