@@ -83,6 +83,25 @@ static void set_scalar_kinds(wick_call_frame *f)
     }
 }
 
+/* The operator's function; on a GPU with that device and the host's stream in the context. */
+static wick_status enter(wick_call_frame *f, wick_entry entry)
+{
+    wick_ctx *ctx = f->ctx;
+    void *stream = ctx->stream;
+    int32_t device = ctx->device;
+    wick_status s = WICK_OK;
+    if (!f->first || f->first->device_type != WICK_CUDA) return entry(ctx, f->slots);
+    if (!f->host->stream)
+        return wick_fail(ctx, WICK_ENOTSUP, "%s is on cuda, but this program has no CUDA",
+                         f->first_name);
+    s = f->host->stream(ctx, f->first->device_index, &ctx->stream);
+    ctx->device = f->first->device_index;
+    if (s == WICK_OK) s = entry(ctx, f->slots);
+    ctx->stream = stream;
+    ctx->device = device;
+    return s;
+}
+
 static wick_status run(wick_call_frame *f)
 {
     wick_entry entry;
@@ -95,7 +114,7 @@ static wick_status run(wick_call_frame *f)
         WICK_TRY(wick_call_place_scratch(f, f->n_scratch));
     fill_slots(f);
     set_scalar_kinds(f);
-    wick_status s = entry(f->ctx, f->slots);
+    wick_status s = enter(f, entry);
     if (s == WICK_OK || f->ctx->failed) return s;
     return wick_fail(f->ctx, s, "the operator failed with status %d and no message", (int)s);
 }

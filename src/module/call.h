@@ -35,6 +35,7 @@ typedef struct wick_call_frame {
     const char *typed_by[WICK_MAX_TYPEVARS]; /* the argument that decided, for messages */
     const wick_tensor *first;                /* the tensor whose device the call runs on */
     const char *first_name;
+    bool only_numbers; /* all tensors so far are 0-d on the CPU: one on a GPU may still decide */
     wick_binding binding;
     wick_slot slots[CALL_MAX_SLOTS];
     int n_slots;

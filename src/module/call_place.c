@@ -7,9 +7,11 @@
 
 #include <string.h>
 
+/* On the device that the call runs on. */
 static wick_status make_like(wick_call_frame *f, const wick_tensor *like, wick_tensor *out)
 {
-    return f->host->empty(f->ctx, (wick_dtype)like->dtype, like->device_type, like->device_index,
+    const wick_tensor *at = f->first ? f->first : like;
+    return f->host->empty(f->ctx, (wick_dtype)like->dtype, at->device_type, at->device_index,
                           like->dim, like->size, out);
 }
 
@@ -71,7 +73,8 @@ wick_status wick_call_place_input(wick_call_frame *f, int i)
     at->used = at->given;
     bool contiguous = is_contiguous(&at->given);
     if (p->in_place) WICK_TRY(check_written(f, p->name, &at->given, contiguous, at));
-    if (p->strided || contiguous) return WICK_OK;
+    bool here = at->given.device_type == f->first->device_type;
+    if (here && (p->strided || contiguous)) return WICK_OK;
     at->copy_back = p->in_place;
     return stand_in_for(f, at, true);
 }

@@ -53,19 +53,33 @@ static wick_status check_variable(wick_call_frame *f, const wick_param *p, const
     return fail_dtype(f, p, t);
 }
 
+/* A number in the form of a tensor: as with torch's own operators it may stay on the CPU while the
+ * others are on a GPU. */
+static bool is_number(const wick_tensor *t) { return t->device_type == WICK_CPU && t->dim == 0; }
+
 static wick_status check_device(wick_call_frame *f, const wick_param *p, const wick_tensor *t)
 {
     char here[64], there[64];
     if (!f->first) {
         f->first = t;
         f->first_name = p->name;
+        f->only_numbers = is_number(t) && !p->in_place;
         if (t->device_type != WICK_OTHER) return WICK_OK;
         return wick_fail(f->ctx, WICK_ENOTSUP,
                          "%s is on a device that Wick has no operators for, expected cpu or cuda",
                          p->name);
     }
-    if (t->device_type == f->first->device_type && t->device_index == f->first->device_index)
+    if (t->device_type == f->first->device_type && t->device_index == f->first->device_index) {
+        f->only_numbers = f->only_numbers && is_number(t) && !p->in_place;
         return WICK_OK;
+    }
+    if (f->first->device_type == WICK_CUDA && is_number(t) && !p->in_place) return WICK_OK;
+    if (t->device_type == WICK_CUDA && f->only_numbers) {
+        f->first = t;
+        f->first_name = p->name;
+        f->only_numbers = false;
+        return WICK_OK;
+    }
     device_word(here, sizeof here, t);
     device_word(there, sizeof there, f->first);
     return wick_fail(f->ctx, WICK_EINVAL, "%s is on %s, but %s is on %s", p->name, here,

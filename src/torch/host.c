@@ -211,7 +211,17 @@ static const char *torch_dtype_name(const wick_tensor *tensor)
                                       : "of a type that Wick does not know";
 }
 
-const wick_host wick_torch_host = {.empty = torch_empty,
+static wick_status torch_stream(wick_ctx *ctx, int device_index, void **out)
+{
+    if (!shim.aoti_torch_get_current_cuda_stream)
+        return wick_fail(ctx, WICK_ENOTSUP, "this torch is a build without CUDA");
+    if (shim.aoti_torch_get_current_cuda_stream(device_index, out))
+        return wick_fail(ctx, WICK_ETORCH, "torch has no current stream for cuda:%d", device_index);
+    return WICK_OK;
+}
+
+const wick_host wick_torch_host = {.stream = torch_stream,
+                                   .empty = torch_empty,
                                    .copy = torch_copy,
                                    .release = torch_release,
                                    .written = torch_written,

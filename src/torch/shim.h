@@ -83,6 +83,7 @@ typedef void (*torch_body)(int64_t begin, int64_t end, void *arg);
     R(int32_t, aoti_torch_device_type_cuda, (void))                                                \
     R(int32_t, aoti_torch_device_type_meta, (void))                                                \
     R(int32_t, aoti_torch_layout_strided, (void))                                                  \
+    O(torch_error, aoti_torch_get_current_cuda_stream, (int32_t, void **))                         \
     /* C++ operator new and delete: optionals' boxes below 2.13 */                                 \
     R(void *, _Znwm, (size_t))                                                                     \
     R(void, _ZdlPv, (void *))                                                                      \
