@@ -108,7 +108,7 @@ def show_c(code: str, title: str) -> None:
         _console.print(Panel(body, title=title, **frame))
     else:
         print(f"-- {title}")
-        print("\n".join("   " + line for line in code.rstrip().splitlines()))
+        print(code.rstrip())
 
 
 def show_call(code: str, result: str) -> None:
@@ -277,21 +277,22 @@ def errors(op: Any) -> None:
 
 def training() -> None:
     heading("4  Training")
-    say("A function foo_backward in the same file is the gradient of foo:")
-    torch.manual_seed(0)
-    x, target = torch.randn(256, 16), torch.rand(256, 16)
-    bias = torch.zeros(16, requires_grad=True)
-    optimizer = torch.optim.SGD([bias], lr=1.0)
-    losses = []
-    for _ in range(50):
-        loss = torch.nn.functional.mse_loss(wick.ops.scale_bias_relu(x, bias, 0.1), target)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    call = "mse_loss(wick.ops.scale_bias_relu(x, bias, 0.1), target).backward()  # 50 steps of SGD"
-    show_call(call, f"loss {losses[0]:.4f} -> {losses[-1]:.4f}")
-    assert losses[-1] < losses[0]
+    path = os.path.join(HERE, "training", "snake.c")
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    say("An activation with a parameter of its own. snake_backward is the gradient, by its name:")
+    declarations = text[text.index("WICK_OP(") : text.index("WICK_IMPL")]
+    loop = textwrap.dedent(text[text.rindex("    for (int64_t c") : text.rindex("    return")])
+    both = f"{declarations}/* in snake_backward_cpu: */\n{loop}"
+    show_c(both, "examples/training/snake.c, in part")
+    sys.path.insert(0, os.path.dirname(path))
+    import train  # examples/training/train.py: the module around it, the data, the loop
+
+    model = train.make_model()
+    took, losses = seconds(lambda: train.train(model, *train.make_data(), steps=300))
+    done = f"loss {losses[0]:.4f} -> {losses[-1]:.4f} in 300 steps of Adam, {time_text(took)}"
+    show_call("train(Sequential(Linear(1, 32), Snake(32), Linear(32, 1)), x, waves)", done)
+    assert losses[-1] < losses[0] / 10
 
 
 def python_custom_op() -> Any:
@@ -382,6 +383,7 @@ def main() -> int:
         heading("Next")
         say("docs/first-operator.md   write an operator of your own, in five minutes")
         say("docs/errors.md           what each kind of mistake says")
+        say("examples                 training on two processes, and extensions that were ported")
         say("examples/c_host          call an operator from a C program, without Python and torch")
         say(f"\nThe tour took {time.perf_counter() - start:.1f} s.")
         return 0

@@ -93,6 +93,7 @@ typedef struct wick_op wick_op;
 
 /* Loads a module and registers its operators. A second load of the same path replaces them. A
  * module stays loaded until the process ends: code that somebody may be running is never unmapped.
+ * The list of its operators lives as long and is not the caller's: there is nothing to free.
  */
 WICK_API wick_status wick_module_load(wick_ctx *ctx, const char *path, wick_module **out);
 WICK_API int64_t wick_module_count(const wick_module *module);

@@ -202,7 +202,9 @@ wick_status wick_toolchain_find(wick_ctx *ctx, wick_arena *arena, const wick_bui
 /* $CFLAGS and the options' flags: last on a command line, where they override ours and libraries
  * are found. */
 void wick_toolchain_user_flags(const wick_build_options *options, wick_args *out);
-/* There is a program of that name, or at that path. */
+/* The program that a name on the PATH, or a path, stands for; added to the text. */
+bool wick_toolchain_locate(const char *name, wick_text *out);
+/* There is one. */
 bool wick_toolchain_on_path(const char *name);
 /* "-march=native" and the like; NULL where there is none to give. */
 const char *wick_toolchain_march(bool portable, wick_isa isa);

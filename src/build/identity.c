@@ -7,33 +7,9 @@
 #include "builder.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
-
-/* The file that a name on the PATH stands for; in the text. */
-static void find_program(wick_text *out, const char *program)
-{
-    const char *path = getenv("PATH");
-    if (strchr(program, '/')) {
-        wick_text_add(out, program);
-        return;
-    }
-    for (path = path ? path : "/usr/bin:/bin"; *path;) {
-        size_t n = strcspn(path, ":");
-        wick_text candidate = {0};
-        wick_text_addn(&candidate, path, n);
-        wick_text_printf(&candidate, "%s%s", n ? "/" : "", program);
-        bool found = access(wick_text_str(&candidate), X_OK) == 0;
-        if (found) wick_text_add(out, wick_text_str(&candidate));
-        wick_text_free(&candidate);
-        if (found) return;
-        path += n + (path[n] == ':');
-    }
-}
 
 static void add_bytes(wick_text *out, const char *path)
 {
@@ -55,8 +31,7 @@ void wick_identity_compiler(wick_text *out, const char *program)
                                             "LIBRARY_PATH",    "COMPILER_PATH",
                                             "GCC_EXEC_PREFIX", "SOURCE_DATE_EPOCH"};
     wick_text path = {0};
-    find_program(&path, program);
-    add_bytes(out, wick_text_str(&path));
+    if (wick_toolchain_locate(program, &path)) add_bytes(out, wick_text_str(&path));
     wick_text_free(&path);
     for (int i = 0; i < WICK_COUNT(variables); i++) {
         const char *value = getenv(variables[i]);

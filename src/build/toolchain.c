@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- the flags ---- */
@@ -148,27 +149,37 @@ void wick_args_all(wick_args *args, const wick_args *from)
 
 /* ---- the compiler ---- */
 
-static bool is_program(const char *folder, size_t n, const char *name)
+static bool is_program(const wick_text *path)
 {
-    wick_text path = {0};
-    bool found;
-    wick_text_addn(&path, folder, n);
-    wick_text_printf(&path, "%s%s", n ? "/" : "", name);
-    found = !path.failed && access(wick_text_str(&path), X_OK) == 0;
-    wick_text_free(&path);
-    return found;
+    struct stat file;
+    return !path->failed && stat(wick_text_str(path), &file) == 0 && S_ISREG(file.st_mode) &&
+           access(wick_text_str(path), X_OK) == 0;
+}
+
+bool wick_toolchain_locate(const char *name, wick_text *out)
+{
+    const char *path = getenv("PATH");
+    if (strchr(name, '/')) path = ""; /* a path itself: one look */
+    for (path = path ? path : "/usr/bin:/bin";; path++) {
+        size_t n = strcspn(path, ":");
+        wick_text candidate = {0};
+        wick_text_addn(&candidate, path, n);
+        wick_text_printf(&candidate, "%s%s", n ? "/" : "", name);
+        bool found = is_program(&candidate);
+        if (found) wick_text_add(out, wick_text_str(&candidate));
+        wick_text_free(&candidate);
+        if (found) return true;
+        path += n;
+        if (!*path) return false;
+    }
 }
 
 bool wick_toolchain_on_path(const char *name)
 {
-    const char *path = getenv("PATH");
-    if (strchr(name, '/')) return access(name, X_OK) == 0;
-    for (path = path ? path : "/usr/bin:/bin"; *path;) {
-        size_t n = strcspn(path, ":");
-        if (is_program(path, n, name)) return true;
-        path += n + (path[n] == ':');
-    }
-    return false;
+    wick_text path = {0};
+    bool found = wick_toolchain_locate(name, &path);
+    wick_text_free(&path);
+    return found;
 }
 
 static wick_status add_compiler(wick_ctx *ctx, const wick_build_options *options, wick_args *out)

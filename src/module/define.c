@@ -252,41 +252,55 @@ static void refuse_deleted(wick_op *const *ops, int64_t n)
     }
 }
 
+/* The list of what was defined is part of the first definition, and lives as long: nobody has to
+ * free it. */
+static wick_module *module_new(const naming *names, size_t n)
+{
+    wick_arena *arena = &names[0].def->arena;
+    wick_module *module = wick_arena_alloc(arena, sizeof *module);
+    if (!module) return NULL;
+    module->ops = wick_arena_alloc(arena, n * sizeof *module->ops);
+    module->n_ops = (int64_t)n;
+    return module->ops ? module : NULL;
+}
+
+static void publish(naming *names, wick_module *module)
+{
+    for (int64_t i = 0; i < module->n_ops; i++) {
+        names[i].def->previous = wick_op_current(names[i].op);
+        atomic_store_explicit(&names[i].op->def, names[i].def, memory_order_release);
+        module->ops[i] = names[i].op;
+        names[i].def = NULL;
+    }
+}
+
 wick_status wick_module_define(wick_ctx *ctx, const wick_define *what, wick_module **out)
 {
-    size_t n = 0, most = 2 * (size_t)what->table->n_ops + 1;
-    naming *names = wick_calloc(most, sizeof *names);
-    wick_module *module = wick_calloc(1, sizeof *module);
-    wick_op **ops = wick_calloc(most, sizeof *ops);
+    size_t n = 0, most = 2 * (size_t)what->table->n_ops;
+    wick_module *module = NULL;
     wick_arena arena = {0};
     wick_status status = WICK_OK;
 
-    if (!names || !module || !ops) status = wick_fail(ctx, WICK_ENOMEM, "out of memory");
-    if (status == WICK_OK) status = list_names(ctx, what->table, &arena, names, &n);
+    if (most == 0) return wick_fail(ctx, WICK_EINVAL, "%s: it holds no operator", what->path);
+    naming *names = wick_calloc(most, sizeof *names);
+    if (!names) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
+    status = list_names(ctx, what->table, &arena, names, &n);
     for (size_t i = 0; i < n && status == WICK_OK; i++)
         status = def_new(ctx, what, &names[i], &names[i].def);
+    if (status == WICK_OK) module = module_new(names, n);
+    if (status == WICK_OK && !module) status = wick_fail(ctx, WICK_ENOMEM, "out of memory");
 
     wick_registry_lock();
     if (status == WICK_OK) status = intern_all(ctx, what, names, n);
-    for (size_t i = 0; i < n && status == WICK_OK; i++) {
-        names[i].def->previous = wick_op_current(names[i].op);
-        atomic_store_explicit(&names[i].op->def, names[i].def, memory_order_release);
-        ops[i] = names[i].op;
-        names[i].def = NULL;
-    }
+    if (status == WICK_OK) publish(names, module);
     wick_registry_unlock();
 
     if (status == WICK_OK) {
-        refuse_deleted(ops, (int64_t)n);
-        module->ops = ops;
-        module->n_ops = (int64_t)n;
+        refuse_deleted(module->ops, module->n_ops);
         *out = module;
-    } else {
-        for (size_t i = 0; i < n; i++)
-            def_free(names[i].def);
-        wick_free(module);
-        wick_free(ops);
     }
+    for (size_t i = 0; i < n; i++)
+        def_free(names[i].def);
     wick_free(names);
     wick_arena_free(&arena);
     return status;

@@ -71,6 +71,31 @@ Test(identity, the_path_decides_which_one_it_is)
     free(third);
 }
 
+Test(identity, a_name_is_looked_for_as_the_system_does)
+{
+    static const struct {
+        const char *path, *found;
+    } cases[] = {{"one:two", "two/my-cc"}, /* a folder is no program */
+                 {"one", NULL},
+                 {"one:", "my-cc"}, /* an empty part is the current folder */
+                 {":two", "my-cc"},
+                 {"nowhere::two", "my-cc"}};
+    cr_assert_eq(mkdir("one", 0700) | mkdir("two", 0700) | mkdir("one/my-cc", 0700), 0);
+    write_program("two/my-cc", "2");
+    write_program("my-cc", "here");
+    for (int i = 0; i < WICK_COUNT(cases); i++) {
+        wick_text path = {0};
+        setenv("PATH", cases[i].path, 1);
+        bool found = wick_toolchain_locate("my-cc", &path);
+        cr_expect_eq(found, cases[i].found != NULL, "%s", cases[i].path);
+        cr_expect_eq(found, wick_toolchain_on_path("my-cc"));
+        cr_expect_str_eq(wick_text_str(&path), found ? cases[i].found : "", "%s", cases[i].path);
+        wick_text_free(&path);
+    }
+    cr_expect_not(wick_toolchain_on_path("one/my-cc"));
+    cr_expect(wick_toolchain_on_path("./two/my-cc"));
+}
+
 Test(identity, a_compiler_that_is_not_there)
 {
     setenv("PATH", "", 1);

@@ -260,8 +260,6 @@ Test(load_source, warnings_are_handed_over)
                  wick_ctx_message(&ctx));
     cr_assert(warnings && strstr(warnings, "look here"), "%s", warnings ? warnings : "none");
     wick_string_free(warnings);
-    wick_free(module->ops);
-    wick_free(module);
 }
 
 /* Failures before the compiler runs; the compiler itself is too slow to be walked through. */

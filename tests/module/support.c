@@ -48,8 +48,6 @@ wick_op *define_variants(const char *name, const char *signature, const test_var
     cr_assert_eq(wick_module_define(&test_ctx, &what, &module), WICK_OK, "%s",
                  wick_ctx_message(&test_ctx));
     wick_op *op = wick_module_op(module, 0);
-    wick_free(module->ops);
-    wick_free(module);
     return op;
 }
 

@@ -27,8 +27,6 @@ static wick_status define_for(const char *origin, const wick_op_entry *entries, 
     wick_status s = wick_module_define(&test_ctx, &what, &module);
     if (s != WICK_OK) return s;
     if (n_names) *n_names = (int)wick_module_count(module);
-    wick_free(module->ops);
-    wick_free(module);
     return s;
 }
 
@@ -61,6 +59,12 @@ Test(define, a_forward_with_a_backward_has_two_names)
     wick_value_free(&results[0]);
     wick_value wrong[] = {TENSOR(x, WICK_I32, 2)};
     cr_assert_refused(foo, wrong, results, WICK_EINVAL, "foo: x is i32, expected f32");
+}
+
+Test(define, a_table_without_operators_is_refused)
+{
+    cr_assert_eq(define(NULL, 0), WICK_EINVAL);
+    cr_assert_message("/lib/ops.so: it holds no operator");
 }
 
 Test(define, a_forward_alone_has_one_name)
@@ -184,6 +188,4 @@ Test(define, both_names_share_their_code)
         wick_value_free(&results[0]);
     }
     cr_assert_eq(asked, 1);
-    wick_free(module->ops);
-    wick_free(module);
 }

@@ -227,6 +227,12 @@ def test_build_then_list(wick):
     assert re.fullmatch(summary, done.stderr), done.stderr
     quiet = wick("build", "-q", "relu.c", "-o", "relu.so")
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
+    slow = wick.folder / "slow-cc"  # long enough for progress to be shown
+    slow.write_text('#!/bin/sh\nsleep 1.2\nexec cc "$@"\n')
+    slow.chmod(0o755)
+    quiet = wick("build", "-q", "relu.c", "-o", "relu.so", "--cc", str(slow))
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
+    assert "wick build: [" in wick("build", "relu.c", "-o", "relu.so", "--cc", str(slow)).stderr
     for file in ("relu.so", "relu.c"):
         done = wick("list", file)
         assert done.returncode == 0

@@ -27,7 +27,13 @@ PAGES = [
     "docs/gradients.md",
     "docs/errors.md",
     "docs/calling.md",
+    "docs/nn.md",
     "docs/c-api.md",
+    "examples/chapter5/README.md",
+    "examples/template/README.md",
+    "examples/megastep/README.md",
+    "examples/rnnt/README.md",
+    "examples/inductor/README.md",
 ]
 PROGRESS = re.compile(r"wick build: (\[\d+/|built \d+ operator)")
 
@@ -94,7 +100,9 @@ def test_page(page: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("page", [*PAGES, "docs/index.md"])
+@pytest.mark.parametrize(
+    "page", [*PAGES, "docs/index.md", "examples/README.md", "examples/training/README.md"]
+)
 def test_links_lead_somewhere(page: str) -> None:
     source = ROOT / page
     for link in re.findall(r"\]\(([^)#]+)[^)]*\)", source.read_text()):

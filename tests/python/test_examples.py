@@ -137,6 +137,122 @@ def test_module_of_the_c_program_is_the_same_in_python(module: Path) -> None:
     assert y.flatten().tolist() == [12, 24, 36, 18, 30, 42]
 
 
+# ---- training ----
+
+
+def test_training_converges() -> None:
+    losses = re.findall(r"loss (\d\.\d+)", run_well(sys.executable, EXAMPLES / "training/train.py"))
+    assert len(losses) == 5
+    assert float(losses[-1]) < 0.01 < 0.5 < float(losses[0])
+
+
+def test_training_operator_and_its_gradient() -> None:
+    snake = wick.load(EXAMPLES / "training/snake.c").snake
+    x = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
+    a = torch.tensor([0.5, 1.0, 3.0], dtype=torch.float64, requires_grad=True)
+    torch.testing.assert_close(snake(x, a), x + torch.sin(a * x) ** 2 / a)
+    assert torch.autograd.gradcheck(snake, (x, a))
+    assert torch.autograd.gradcheck(lambda x: snake(x, a.detach()), (x,))
+
+
+def test_training_on_two_processes_is_training_on_one() -> None:
+    """The script compares the parameters itself, and fails where they differ."""
+    said = run_well(sys.executable, EXAMPLES / "training/ddp.py")
+    assert {line.split(":")[0] for line in said.splitlines()[:2]} == {"process 0", "process 1"}
+    assert "the parameters differ by at most" in said.splitlines()[-1]
+
+
+# ---- the documents' folders ----
+
+
+def test_every_example_is_run() -> None:
+    """Here, or by its README (test_docs.py)."""
+    found = {str(p.relative_to(EXAMPLES)) for p in EXAMPLES.rglob("*.py")}
+    assert found == {
+        "tour.py",
+        "training/train.py",
+        "training/ddp.py",
+        "chapter5/load_jit.py",
+        "chapter5/example_usage.py",
+        "chapter5/test_custom_ops.py",
+        "chapter5/src/custom_ops/__init__.py",
+        "template/src/extension_cpp/__init__.py",
+        "template/src/extension_cpp/reference.py",
+        "template/tests/test_operators.py",
+        "megastep/wrapper.py",
+        "rnnt/lstm.py",
+        "inductor/compiled.py",
+    }
+
+
+@pytest.mark.parametrize("cc", [c for c in ("gcc", "clang", "clang-14") if shutil.which(c)])
+def test_compilers_have_nothing_to_say(cc: str, tmp_path: Path) -> None:
+    sources = [p for p in EXAMPLES.rglob("*.c") if "WICK_OP(" in p.read_text()]
+    assert len(sources) > 10
+    flags = [w for f in ("-Wextra", "-Wshadow", "-Wconversion", "-Werror") for w in ("--flag", f)]
+    for folder in {p.parent for p in sources}:  # addone is in two of them
+        mine = [p for p in sources if p.parent == folder]
+        run_well(
+            find_wick(), "build", "--quiet", "--cc", cc, *flags, *mine, "-o", tmp_path / "m.so"
+        )
+
+
+def install(example: str, package: str, folder: Path) -> Path:
+    """The package as `pip install` would lay it out, built by its own CMakeLists.txt."""
+    if not shutil.which("cmake") or not shutil.which("ninja"):
+        pytest.skip("cmake and ninja are not installed")
+    source, build, site = EXAMPLES / example, folder / "build", folder / "site"
+    run_well("cmake", "-G", "Ninja", "-S", source, "-B", build, f"-Dwick_DIR={PACKAGE / 'cmake'}")
+    run_well("cmake", "--build", build)
+    run_well("cmake", "--install", build, "--prefix", site)
+    shutil.copytree(source / "src" / package, site / package, dirs_exist_ok=True)
+    return site
+
+
+def test_template_package_passes_its_tests(tmp_path: Path) -> None:
+    site = install("template", "extension_cpp", tmp_path)
+    shutil.copytree(EXAMPLES / "template" / "tests", tmp_path / "tests")
+    path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path / "tests"]
+    said = run_well(*words, PYTHONPATH=path)
+    assert re.search(r"^\d\d passed", said, re.M) and "skipped" not in said, said
+
+
+def test_chapter5_package_passes_its_tests(tmp_path: Path) -> None:
+    """Installed: load_jit.py is not there to fall back on."""
+    site = install("chapter5", "custom_ops", tmp_path)
+    for name in ("example_usage.py", "test_custom_ops.py"):
+        shutil.copy(EXAMPLES / "chapter5" / name, tmp_path)
+    path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
+    said = run_well(sys.executable, tmp_path / "test_custom_ops.py", PYTHONPATH=path)
+    assert said.endswith("Total: 6/6 tests passed\n")
+    said = run_well(sys.executable, tmp_path / "example_usage.py", PYTHONPATH=path)
+    assert "Bias gradient shape: torch.Size([256])" in said
+
+
+def test_megastep_wrapper() -> None:
+    assert run_well(sys.executable, EXAMPLES / "megastep/wrapper.py").splitlines() == [
+        "2",
+        "tensor([2.])",
+        "tensor([0, 0, 2, 2, 2], dtype=torch.int32)",
+    ]
+
+
+def test_megastep_ragged_arrays() -> None:
+    op = wick.load(EXAMPLES / "megastep/ragged.c")
+    for widths in ([], [0], [3], [0, 2, 0, 0, 5, 1, 0]):
+        w = torch.tensor(widths, dtype=torch.int32)
+        ends = w.cumsum(0).to(torch.int32)
+        assert torch.equal(op.ragged_ends(w), ends)
+        assert torch.equal(op.ragged_starts(w), ends - w)
+        rows = torch.arange(len(widths)).repeat_interleave(w).to(torch.int32)
+        assert torch.equal(op.ragged_inverse(w, sum(widths)), rows)
+    with pytest.raises(RuntimeError, match=re.escape("widths[1] is -1, expected at least 0")):
+        op.ragged_ends(torch.tensor([2, -1], dtype=torch.int32))
+    with pytest.raises(RuntimeError, match="widths add up to 4294967294, more than an i32 holds"):
+        op.ragged_starts(torch.tensor([2**31 - 1] * 2, dtype=torch.int32))
+
+
 # ---- the tour ----
 
 
@@ -151,6 +267,7 @@ def test_tour(rich: bool, tmp_path: Path) -> None:
     assert ">>> addone(1)\n2\n" in text
     assert "RuntimeError: scale_bias_relu: bias.shape[0] is 255, but C is 256" in text
     assert "wick.BuildError: broken.c:12:60: error: 'bais' undeclared" in text
+    assert re.search(r"loss \d\.\d+ -> 0\.0\d+ in 300 steps of Adam", text)
     assert re.search(r"Wick, torch\.ops\W+\d+\.\d\d", text)
     assert "Traceback" not in text
     assert max(len(line) for line in text.splitlines()) <= 100
