@@ -16,9 +16,10 @@ typedef struct wick_source {
 } wick_source;
 
 typedef struct wick_build_options {
-    const char *compiler;     /* NULL: $CC, else cc */
-    const char *const *flags; /* further compiler flags, NULL-terminated; may be NULL */
-    const char *include_dir;  /* where <wick/op.h> lies; NULL: found beside the library */
+    const char *compiler;          /* NULL: $CC, else cc */
+    const char *const *flags;      /* further compiler flags, NULL-terminated; may be NULL */
+    const char *const *cuda_flags; /* the same for NVRTC or nvcc, spelt as nvcc's; may be NULL */
+    const char *include_dir;       /* where <wick/op.h> lies; NULL: found beside the library */
     const char *ns; /* namespace of files that name none; NULL: leave it to the loader ("local") */
     bool portable;  /* for any x86-64 CPU (baseline and v3, chosen at load), not for this one */
     bool debug;     /* symbols, no optimisation */

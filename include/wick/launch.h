@@ -35,9 +35,12 @@ WICK_HOST_FN wick_dim3 wick_1d(int64_t x) { return wick_3d(x, 1, 1); }
 #if defined(__CUDACC__) /* nvcc, for files with <<<>>> */
 
 #define WICK_LAUNCH(ctx, kernel, grid, block, shared, ...)                                         \
-    (kernel<<<wick_cuda_dim3(grid), wick_cuda_dim3(block), (size_t)(shared), wick_stream(ctx)>>>(  \
-         __VA_ARGS__),                                                                             \
-     wick_launched(ctx))
+    (wick_is_empty(grid) ? WICK_OK                                                                 \
+                         : (kernel<<<wick_cuda_dim3(grid), wick_cuda_dim3(block),                  \
+                                     (size_t)(shared), wick_stream(ctx)>>>(__VA_ARGS__),           \
+                            wick_launched(ctx)))
+
+WICK_HOST_FN bool wick_is_empty(wick_dim3 d) { return d.x == 0 || d.y == 0 || d.z == 0; }
 
 WICK_HOST_FN dim3 wick_cuda_dim3(wick_dim3 d)
 {
@@ -71,8 +74,8 @@ WICK_HOST_FN int64_t wick_cuda_attribute(wick_ctx *ctx, cudaDeviceAttr which)
 
 #else /* the C compiler; wick_this_device is the unit's, written by the build */
 
-#define WICK_LAUNCH(ctx, kernel, grid, block, shared, ...)                                         \
-    wick_launch_##kernel(ctx, grid, block, shared, __VA_ARGS__)
+/* WICK_LAUNCH(ctx, kernel, grid, block, shared, ...) */
+#define WICK_LAUNCH(ctx, kernel, ...) wick_launch_##kernel(ctx, __VA_ARGS__)
 
 /* How many multiprocessors the device of this call has, and the bytes of its last cache. */
 #define wick_multiprocessors(ctx) wick_this_device.fact(ctx, WICK_FACT_MULTIPROCESSORS)

@@ -120,7 +120,6 @@ static wick_status make_launchers(plan *p, int64_t i, wick_job *job)
     const wick_unit *unit = &p->units[i];
     wick_text code = {0};
     const char *path = path_of(p, i, ".cu");
-    char *include = NULL;
     job->unit = i;
     job->what = unit->scan->file;
     job->argv.arena = &p->arena;
@@ -129,15 +128,7 @@ static wick_status make_launchers(plan *p, int64_t i, wick_job *job)
     wick_status status = code.failed || !path ? out_of_memory(p->ctx)
                                               : wick_file_write(p->ctx, path, code.data, code.size);
     wick_text_free(&code);
-    if (status == WICK_OK && !(p->options && p->options->include_dir))
-        status = wick_install_include(p->ctx, &include);
     if (status) return status;
-    wick_toolchain_add(WICK_FLAG_INCLUDE, &job->argv);
-    wick_args_add(&job->argv, include ? wick_arena_strndup(&p->arena, include, strlen(include))
-                                      : p->options->include_dir);
-    wick_free(include);
-    wick_toolchain_add(WICK_FLAG_INCLUDE, &job->argv);
-    wick_args_add(&job->argv, *unit->scan->folder ? unit->scan->folder : ".");
     wick_toolchain_add(WICK_FLAG_OUTPUT, &job->argv);
     wick_args_add(&job->argv, path_of(p, i, ".cu.o"));
     wick_args_add(&job->argv, path);
@@ -162,7 +153,10 @@ static wick_status make_link(plan *p, wick_job *job)
         if (has_launchers(p, i)) wick_args_add(&job->argv, path_of(p, i, ".cu.o"));
     }
     wick_toolchain_add(WICK_FLAG_LIBRARY, &job->argv);
-    if (p->n_launchers == 0) wick_toolchain_user_flags(p->options, &job->argv);
+    if (p->n_launchers > 0)
+        wick_nvcc_link_flags(p->options, &job->argv);
+    else
+        wick_toolchain_user_flags(p->options, &job->argv);
     return job->argv.failed ? out_of_memory(p->ctx) : WICK_OK;
 }
 
@@ -289,8 +283,7 @@ static wick_status read_depends(plan *p)
     for (int64_t i = 0; i < p->n_built; i++) {
         const wick_scan *scan = p->units[i].scan;
         if (scan->device_text)
-            wick_device_includes(scan->folder, scan->device_text, add_depend, &p->report->depends,
-                                 0);
+            WICK_TRY(wick_device_visit(p->ctx, scan, p->options, add_depend, &p->report->depends));
     }
     if (!describe_further(p)) wick_text_free(&p->report->depends);
     return WICK_OK;

@@ -41,7 +41,7 @@ typedef struct wick_lexer {
     int64_t line;
     int braces;
     bool line_start;
-    int linkage; /* 1 after `extern`, 2 after its "C" */
+    int linkage; /* 1 after `extern`, 2 after its "C", 3 after `namespace` and in its name */
     int n_ifs;
     int ifs[WICK_LEX_MAX_IFS]; /* depth of braces at each open #if */
     /* Told of every directive, from its # to the end of its line; may be NULL. */
@@ -82,8 +82,11 @@ typedef struct wick_scan {
     int n_ops;
     wick_scan_op *ops;
     /* What the C compiler and what NVRTC or nvcc are given instead of the text (split.c). */
-    const char *host_text;   /* the text itself, where there is no device code */
-    const char *device_text; /* NULL: there is none */
+    const char *host_text;      /* the text itself, where there is no device code */
+    const char *device_text;    /* NULL: there is none */
+    const char *host_types;     /* in front of host_text: CUDA's types that C needs to know */
+    const char *device_prelude; /* in front of device_text: which headers there are */
+    bool needs_cuda_headers;    /* device_text includes some of CUDA's own */
     int n_kernels;
     bool needs_nvcc; /* it launches with <<<>>> */
     bool fast_math;  /* it says WICK_FAST_MATH */

@@ -128,13 +128,26 @@ static void skip_blank(wick_lexer *lex)
     }
 }
 
-/* Braces hold code, save those of `extern "C" {`: what is in them stands at the top level still. */
+/* Braces hold code, save those of `extern "C" {` and `namespace a {`: what is in them stands at the
+ * top level still. */
 static void count_brace(wick_lexer *lex, wick_token *token)
 {
-    if (*token->start == '{' && lex->linkage != 2) lex->braces++;
+    if (*token->start == '{' && lex->linkage < 2) lex->braces++;
     if (*token->start == '}') {
         if (lex->braces > 0) lex->braces--;
         token->braces = lex->braces;
+    }
+}
+
+static void follow_linkage(wick_lexer *lex, const wick_token *token)
+{
+    if (lex->linkage == 1 && token->kind == WICK_TOKEN_STRING) {
+        lex->linkage = 2;
+    } else if (lex->linkage != 3 ||
+               (token->kind != WICK_TOKEN_NAME && !wick_token_is(token, ":"))) {
+        lex->linkage = wick_token_is(token, "extern")      ? 1
+                       : wick_token_is(token, "namespace") ? 3
+                                                           : 0;
     }
 }
 
@@ -160,11 +173,7 @@ wick_token wick_lex_next(wick_lexer *lex)
         step(lex);
     }
     token.size = (size_t)(lex->at - token.start);
-    if (lex->linkage == 1 && token.kind == WICK_TOKEN_STRING) {
-        lex->linkage = 2;
-    } else {
-        lex->linkage = wick_token_is(&token, "extern") ? 1 : 0;
-    }
+    follow_linkage(lex, &token);
     return token;
 }
 

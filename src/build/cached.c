@@ -53,23 +53,28 @@ static void add_place(wick_text *out, const wick_build_options *options)
 {
     char here[4096];
     const char *cflags = getenv("CFLAGS");
-    bool flags = (options->flags && options->flags[0]) || (cflags && *cflags);
+    bool flags = (options->flags && options->flags[0]) || (cflags && *cflags) ||
+                 (options->cuda_flags && options->cuda_flags[0]);
     if (flags && getcwd(here, sizeof here)) wick_text_printf(out, "in %s\n", here);
 }
 
 /* What nvcc makes of the file, and for which device. */
 static void add_launchers(wick_text *out, wick_unit *unit)
 {
-    wick_arena arena = {0};
     wick_archs archs;
     unit->cuda = unit->cuda && wick_device_at_hand(&archs);
-    const char *nvcc = wick_nvcc_find(&arena);
-    if (unit->cuda && nvcc) {
-        wick_identity_compiler(out, nvcc);
-        wick_text_printf(out, "sm_%d %d\n", (int)archs.arch[0], archs.ptx);
-        wick_glue_write_launchers(out, unit, 0);
-    }
-    wick_arena_free(&arena);
+    if (!unit->cuda) return;
+    wick_nvcc_identity(out);
+    wick_text_printf(out, "sm_%d %d\n", (int)archs.arch[0], archs.ptx);
+    wick_glue_write_launchers(out, unit, 0);
+}
+
+/* The device compiler's flags: kernels that are compiled later with others are another module's. */
+static void add_device_flags(wick_text *out, const wick_scan *scan,
+                             const wick_build_options *options)
+{
+    for (const char *const *flag = options->cuda_flags; scan->device_text && flag && *flag; flag++)
+        wick_text_printf(out, "%s\n", *flag);
 }
 
 /* Everything that goes into the module and is known beforehand. */
@@ -96,6 +101,7 @@ static wick_status make_key(request *r)
         for (int64_t i = 0; i < command.count && command.items[i][0] != '-'; i++)
             wick_identity_compiler(&all, command.items[i]); /* CC may be "ccache gcc" */
         wick_identity_cpu(&all);
+        add_device_flags(&all, r->scan, r->options);
         if (r->scan->needs_nvcc) add_launchers(&all, &unit);
         wick_glue_write(&all, &unit, 1, 0, false);
         if (all.failed || command.failed) s = out_of_memory(r->ctx);

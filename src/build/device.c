@@ -8,7 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 static wick_status out_of_memory(wick_ctx *ctx)
 {
@@ -54,91 +53,6 @@ static const wick_nvrtc_header headers[] = {
      "#define M_SQRT2 1.41421356237309504880\n#define M_LN2 0.69314718055994530942\n"
      "#define M_SQRT1_2 0.70710678118654752440\n#define M_2_SQRTPI 1.12837916709551257390\n"},
 };
-
-/* ---- settings ---- */
-
-bool wick_device_wanted(const wick_build_options *options)
-{
-    static const char *const no[] = {"0", "off", "no", "false", "n"};
-    const char *use = getenv("USE_CUDA");
-    if (options && options->no_cuda) return false;
-    for (int i = 0; use && i < WICK_COUNT(no); i++)
-        if (strcasecmp(use, no[i]) == 0) return false;
-    return true;
-}
-
-wick_status wick_device_archs(wick_ctx *ctx, const wick_build_options *options, wick_archs *out)
-{
-    static const char *const variables[] = {"WICK_CUDA_ARCHS", "GPU_TARGETS"};
-    if (options && options->archs) return wick_archs_parse(ctx, "--arch", options->archs, out);
-    for (int i = 0; i < WICK_COUNT(variables); i++) {
-        const char *value = getenv(variables[i]);
-        if (value && *value) return wick_archs_parse(ctx, variables[i], value, out);
-    }
-    *out = wick_archs_default();
-    return WICK_OK;
-}
-
-bool wick_device_at_hand(wick_archs *out)
-{
-    wick_arena arena = {0};
-    int32_t arch = wick_cuda_likely_arch();
-    bool buildable = arch > 0 || wick_nvcc_find(&arena);
-    *out = (wick_archs){.n = 1, .arch = {arch > 0 ? arch : 80}, .ptx = arch == 0};
-    wick_arena_free(&arena);
-    return buildable;
-}
-
-/* Macros and folders of the person's flags are for both compilers; the others are the C compiler's
- * own. */
-static void add_user_flags(const wick_build_options *options, wick_args *out)
-{
-    wick_args given = {.arena = out->arena};
-    wick_toolchain_user_flags(options, &given);
-    for (int64_t i = 0; i < given.count; i++) {
-        const char *flag = given.items[i];
-        if (flag[0] != '-' || !flag[1] || !strchr("DUI", flag[1])) continue;
-        wick_args_add(out, flag);
-        if (!flag[2] && i + 1 < given.count) wick_args_add(out, given.items[++i]);
-    }
-}
-
-static const char *folder_flag(wick_arena *arena, const char *folder)
-{
-    wick_text flag = {0};
-    wick_text_printf(&flag, "-I%s", folder);
-    const char *kept = flag.failed ? NULL : wick_arena_strndup(arena, flag.data, flag.size);
-    wick_text_free(&flag);
-    return kept;
-}
-
-static wick_status find_include(wick_ctx *ctx, const wick_build_options *options, wick_arena *arena,
-                                const char **out)
-{
-    char *found = NULL;
-    if (options && options->include_dir) {
-        *out = options->include_dir;
-        return WICK_OK;
-    }
-    WICK_TRY(wick_install_include(ctx, &found));
-    *out = wick_arena_strndup(arena, found, strlen(found));
-    wick_free(found);
-    return *out ? WICK_OK : out_of_memory(ctx);
-}
-
-static wick_status add_flags(wick_ctx *ctx, const wick_scan *scan,
-                             const wick_build_options *options, wick_args *out)
-{
-    const char *include = NULL;
-    WICK_TRY(find_include(ctx, options, out->arena, &include));
-    wick_toolchain_add(WICK_FLAG_DEVICE, out);
-    if (options && options->debug) wick_toolchain_add(WICK_FLAG_DEVICE_DEBUG, out);
-    if (scan->fast_math) wick_toolchain_add(WICK_FLAG_FAST_MATH, out);
-    wick_args_add(out, folder_flag(out->arena, include));
-    wick_args_add(out, folder_flag(out->arena, *scan->folder ? scan->folder : "."));
-    add_user_flags(options, out);
-    return out->failed ? out_of_memory(ctx) : WICK_OK;
-}
 
 /* ---- the compiler's words ---- */
 
@@ -236,9 +150,8 @@ wick_status wick_device_compile(wick_ctx *ctx, const wick_unit *unit,
     wick_arena arena = {0};
     wick_args flags = {.arena = &arena};
     wick_text text = {0};
-    bool nvcc = wick_nvcc_preferred(ctx);
-    if (!nvcc) wick_toolchain_add(WICK_FLAG_NVRTC, &flags);
-    wick_status status = add_flags(ctx, unit->scan, options, &flags);
+    bool nvcc = wick_nvcc_preferred();
+    wick_status status = wick_device_flags(ctx, unit->scan, options, nvcc, &flags);
     if (status == WICK_OK) {
         wick_glue_write_device(&text, unit);
         if (text.failed) status = out_of_memory(ctx);
@@ -255,30 +168,6 @@ wick_status wick_device_compile(wick_ctx *ctx, const wick_unit *unit,
 
 /* ---- what a result depends on ---- */
 
-void wick_device_includes(const char *folder, const char *text, wick_device_include each, void *arg,
-                          int depth)
-{
-    enum { DEEPEST = 16 };
-    for (const char *at = text; depth < DEEPEST && (at = strstr(at, "#include")) != NULL; at++) {
-        const char *open = at + strlen("#include");
-        open += strspn(open, " \t");
-        if (*open != '"') continue;
-        size_t n = strcspn(++open, "\"\n"), size = 0;
-        wick_text path = {0};
-        char *bytes = NULL;
-        wick_ctx own;
-        wick_ctx_init(&own, NULL);
-        wick_text_printf(&path, "%s%.*s", *open == '/' ? "" : folder, (int)n, open);
-        if (wick_file_read(&own, wick_text_str(&path), &bytes, &size) == WICK_OK) {
-            each(arg, wick_text_str(&path), bytes, size);
-            wick_device_includes(folder, bytes, each, arg, depth + 1);
-        }
-        wick_free(bytes);
-        wick_text_free(&path);
-        wick_ctx_deinit(&own);
-    }
-}
-
 static void add_hash(void *arg, const char *path, const char *bytes, size_t size)
 {
     char hex[33];
@@ -286,37 +175,34 @@ static void add_hash(void *arg, const char *path, const char *bytes, size_t size
     wick_text_printf(arg, "%s %s\n", path, hex);
 }
 
-static void add_included(wick_text *out, const char *folder, const char *text)
-{
-    wick_device_includes(folder, text, add_hash, out, 0);
-}
-
 void wick_device_mark(wick_text *out, const wick_scan *scan)
 {
-    wick_text all = {0};
     char hex[33];
     if (!scan->device_text) return;
-    wick_text_add(&all, scan->device_text);
-    add_included(&all, scan->folder, scan->device_text);
-    out->failed = out->failed || all.failed;
-    wick_hash_hex(wick_hash_bytes(wick_text_str(&all), all.size), hex);
+    wick_hash_hex(wick_hash_bytes(scan->device_text, strlen(scan->device_text)), hex);
     wick_text_printf(out, "/* kernels: %s */\n", hex);
-    wick_text_free(&all);
 }
 
-static void add_own_headers(wick_text *out, const char *include)
+wick_status wick_device_visit(wick_ctx *ctx, const wick_scan *scan,
+                              const wick_build_options *options, wick_include_visitor visit,
+                              void *arg)
 {
-    static const char *const names[] = {"op.h",     "device.h", "element.h", "half.h",
-                                        "launch.h", "types.h",  "view.h"};
-    for (int i = 0; i < WICK_COUNT(names); i++) {
-        wick_text line = {0};
-        wick_text_printf(&line, "#include \"wick/%s\"\n", names[i]);
-        wick_text folder = {0};
-        wick_text_printf(&folder, "%s/", include);
-        add_included(out, wick_text_str(&folder), wick_text_str(&line));
-        wick_text_free(&line);
-        wick_text_free(&folder);
-    }
+    wick_arena arena = {0};
+    wick_args flags = {.arena = &arena}, folders = {.arena = &arena};
+    wick_status status = wick_device_flags(ctx, scan, options, false, &flags);
+    wick_device_folders(&flags, &folders);
+    if (status == WICK_OK &&
+        (folders.failed ||
+         !wick_includes_visit(scan->folder, scan->device_text, &folders, visit, arg)))
+        status = out_of_memory(ctx);
+    wick_arena_free(&arena);
+    return status;
+}
+
+static void add_flags(wick_text *out, const wick_args *flags)
+{
+    for (int64_t i = 0; i < flags->count; i++)
+        wick_text_printf(out, "%s\n", flags->items[i]);
 }
 
 wick_status wick_device_identity(wick_ctx *ctx, const wick_unit *unit,
@@ -325,25 +211,22 @@ wick_status wick_device_identity(wick_ctx *ctx, const wick_unit *unit,
 {
     wick_arena arena = {0};
     wick_args flags = {.arena = &arena};
-    const char *compiler = NULL, *include = NULL;
-    bool nvcc = wick_nvcc_preferred(ctx);
-    wick_status status = add_flags(ctx, unit->scan, options, &flags);
-    if (status == WICK_OK) status = find_include(ctx, options, &arena, &include);
-    if (status == WICK_OK && !nvcc) status = wick_nvrtc_identity(ctx, &compiler);
+    const char *nvrtc = NULL;
+    bool nvcc = wick_nvcc_preferred();
+    wick_status status = wick_device_flags(ctx, unit->scan, options, nvcc, &flags);
+    if (status == WICK_OK && !nvcc) status = wick_nvrtc_identity(ctx, &nvrtc);
     if (status == WICK_OK) {
-        const char *path = nvcc ? wick_nvcc_find(&arena) : NULL;
         wick_text_printf(out, "device wick %s abi %d sm_%d %s\n%s\n", WICK_VERSION, WICK_ABI,
-                         (int)target.arch, target.ptx ? "ptx" : "cubin", compiler ? compiler : "");
-        if (path) wick_identity_compiler(out, path);
-        for (int64_t i = 0; i < flags.count; i++)
-            wick_text_printf(out, "%s\n", flags.items[i]);
-        add_own_headers(out, include);
-        add_included(out, unit->scan->folder, unit->scan->device_text);
+                         (int)target.arch, target.ptx ? "ptx" : "cubin", nvrtc ? nvrtc : "");
+        if (nvcc) wick_nvcc_identity(out);
+        add_flags(out, &flags);
+        status = wick_device_visit(ctx, unit->scan, options, add_hash, out);
+    }
+    if (status == WICK_OK) {
         wick_glue_write_device(out, unit);
         if (out->failed) status = out_of_memory(ctx);
-    } else {
-        wick_ctx_prefix(ctx, "%s:1: ", unit->scan->file);
     }
+    if (status != WICK_OK) wick_ctx_prefix(ctx, "%s:1: ", unit->scan->file);
     wick_arena_free(&arena);
     return status;
 }

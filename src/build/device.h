@@ -1,6 +1,8 @@
 /* device.h -- a unit's kernels, compiled
  *
- *   device.c     what is compiled, with which flags, and what the compiler's words mean
+ *   device.c     what is compiled, what it depends on, and what the compiler's words mean
+ *   device_flags.c  for which GPUs, with which flags
+ *   includes.c   the files that a text includes
  *   nvcc.c       nvcc instead of NVRTC, and for the files that launch with <<<>>>
  *   cubins.c     the same out of the cache
  *   embed.c      all of a module's, ahead of time
@@ -16,6 +18,15 @@ typedef struct wick_device_target {
     bool ptx;
 } wick_device_target;
 
+/* ---- includes.c ---- */
+
+typedef void (*wick_include_visitor)(void *arg, const char *path, const char *bytes, size_t size);
+/* Visits each file that a text includes, and that those include, once, as far as they can be read.
+ * `folder` is the text's own, for "..."; `folders` come after it and are all there is for <...>.
+ * False: out of memory. */
+bool wick_includes_visit(const char *folder, const char *text, const wick_args *folders,
+                         wick_include_visitor visit, void *arg);
+
 /* ---- device.c ---- */
 
 /* Compiles the kernels of a unit. *code is owned by the caller. Messages begin FILE:LINE: */
@@ -29,15 +40,26 @@ wick_status wick_device_identity(wick_ctx *ctx, const wick_unit *unit,
 /* What a compiler of CUDA said, told about the author's file; its first error is the failure. */
 wick_status wick_device_diagnose(wick_ctx *ctx, const wick_scan *scan, const char *log);
 void wick_device_warnings(wick_text *out, const char *log);
-/* The files that a text includes by "...", and theirs in turn, as far as they can be read. `depth`:
- * 0.
- */
-typedef void (*wick_device_include)(void *arg, const char *path, const char *bytes, size_t size);
-void wick_device_includes(const char *folder, const char *text, wick_device_include each, void *arg,
-                          int depth);
 /* A comment that changes with the kernels: what the C compiler is given is otherwise the same when
  * only they are edited, and a module of the same bytes is the same module. */
 void wick_device_mark(wick_text *out, const wick_scan *scan);
+/* Visits the files that the kernels' text includes. */
+wick_status wick_device_visit(wick_ctx *ctx, const wick_scan *scan,
+                              const wick_build_options *options, wick_include_visitor visit,
+                              void *arg);
+
+/* ---- device_flags.c ---- */
+
+/* All flags but the target's. */
+wick_status wick_device_flags(wick_ctx *ctx, const wick_scan *scan,
+                              const wick_build_options *options, bool nvcc, wick_args *out);
+/* The person's own for the device compiler, as far as it takes them. */
+void wick_device_user_flags(const wick_build_options *options, bool nvcc, wick_args *out);
+/* The folders of their -I, in order. */
+void wick_device_folders(const wick_args *flags, wick_args *out);
+/* Where <wick/op.h> lies; in the arena. */
+wick_status wick_device_include_dir(wick_ctx *ctx, const wick_build_options *options,
+                                    wick_arena *arena, const char **out);
 /* What an ahead-of-time build is made for: the options' word, $WICK_CUDA_ARCHS, or ours. */
 wick_status wick_device_archs(wick_ctx *ctx, const wick_build_options *options, wick_archs *out);
 /* What a file with <<<>>> is compiled for when it is loaded: the device at hand. False: without a
@@ -51,7 +73,9 @@ bool wick_device_wanted(const wick_build_options *options);
 /* The nvcc to run; NULL: there is none. $WICK_CUDA_COMPILER may name it. Lives in the arena. */
 const char *wick_nvcc_find(wick_arena *arena);
 /* $WICK_CUDA_COMPILER asks for nvcc, or there is no NVRTC. */
-bool wick_nvcc_preferred(wick_ctx *ctx);
+bool wick_nvcc_preferred(void);
+/* Which nvcc it is, and the flags that it reads from the environment. */
+void wick_nvcc_identity(wick_text *out);
 wick_status wick_nvcc_compile(wick_ctx *ctx, const wick_scan *scan, const char *text,
                               const wick_args *flags, wick_device_target target,
                               wick_text *warnings, char **code, size_t *size);
@@ -59,6 +83,8 @@ wick_status wick_nvcc_compile(wick_ctx *ctx, const wick_scan *scan, const char *
 wick_status wick_nvcc_command(wick_ctx *ctx, const wick_scan *scan,
                               const wick_build_options *options, const wick_archs *archs,
                               wick_args *out);
+/* The person's flags for the C compiler that are the linker's, as nvcc takes them. */
+void wick_nvcc_link_flags(const wick_build_options *options, wick_args *out);
 
 /* ---- cubins.c ---- */
 

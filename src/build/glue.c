@@ -439,8 +439,10 @@ void wick_glue_write(wick_text *out, const wick_unit *units, int64_t n, int64_t 
     bool cuda = has_cuda(unit->scan);
     add_head(out, unit);
     if (cuda)
-        wick_text_add(out, "#if !defined(__host__)\n#define __host__\n#define __device__\n"
-                           "#define __forceinline__ inline\n#endif\n");
+        wick_text_printf(out,
+                         "#if !defined(__host__)\n#define __host__\n#define __device__\n"
+                         "#define __forceinline__ inline\n#endif\n%s",
+                         unit->scan->host_types);
     if (cuda && !is_elsewhere(unit->scan)) add_code(out, unit, which);
     add_prototypes(out, unit->scan, true, !is_elsewhere(unit->scan));
     add_variants(out, unit, which);
@@ -451,6 +453,11 @@ void wick_glue_write(wick_text *out, const wick_unit *units, int64_t n, int64_t 
 void wick_glue_write_device(wick_text *out, const wick_unit *unit)
 {
     add_head(out, unit);
+    /* C's words in helpers that a kernel calls. */
+    wick_text_printf(out,
+                     "#define restrict __restrict__\n#define _Bool bool\n"
+                     "#define _Static_assert static_assert\n#define _Alignas alignas\n%s",
+                     unit->scan->device_prelude);
     add_source(out, unit->scan, unit->scan->device_text);
 }
 

@@ -43,12 +43,25 @@ const char *wick_nvcc_find(wick_arena *arena)
     return found ? found : in_folder(arena, "/usr/local/cuda");
 }
 
-bool wick_nvcc_preferred(wick_ctx *ctx)
+void wick_nvcc_identity(wick_text *out)
+{
+    static const char *const variables[] = {"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS",
+                                            "NVCC_CCBIN"};
+    wick_arena arena = {0};
+    const char *path = wick_nvcc_find(&arena);
+    if (path) wick_identity_compiler(out, path);
+    for (int i = 0; i < WICK_COUNT(variables); i++) {
+        const char *value = getenv(variables[i]);
+        if (value) wick_text_printf(out, "%s=%s\n", variables[i], value);
+    }
+    wick_arena_free(&arena);
+}
+
+bool wick_nvcc_preferred(void)
 {
     const char *given = chosen();
     wick_arena arena = {0};
     bool preferred = given && strcmp(given, "nvrtc") != 0;
-    (void)ctx;
     if (!given) {
         wick_ctx own;
         wick_ctx_init(&own, NULL);
@@ -162,7 +175,25 @@ wick_status wick_nvcc_command(wick_ctx *ctx, const wick_scan *scan,
     if (!nvcc) return fail_missing(ctx, scan, "a launch with <<<>>>");
     wick_args_add(out, nvcc);
     wick_toolchain_add(WICK_FLAG_NVCC, out);
-    if (archs) add_generated(out, archs);
-    (void)options;
-    return out->failed ? out_of_memory(ctx) : WICK_OK;
+    add_generated(out, archs);
+    return wick_device_flags(ctx, scan, options, true, out);
+}
+
+void wick_nvcc_link_flags(const wick_build_options *options, wick_args *out)
+{
+    wick_args given = {.arena = out->arena};
+    wick_toolchain_user_flags(options, &given);
+    for (int64_t i = 0; i < given.count; i++) {
+        const char *flag = given.items[i];
+        bool folder = !strcmp(flag, "-I") || !strcmp(flag, "-D") || !strcmp(flag, "-iquote") ||
+                      !strcmp(flag, "-isystem");
+        if (folder) {
+            i++;
+        } else if (!strncmp(flag, "-Wl,", 4)) {
+            wick_args_add(out, "-Xlinker");
+            wick_args_add(out, flag + 4);
+        } else if (flag[0] != '-' || flag[1] == 'L' || flag[1] == 'l') {
+            wick_args_add(out, flag);
+        }
+    }
 }

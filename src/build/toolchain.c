@@ -86,7 +86,6 @@ const wick_flag wick_toolchain_flags[] = {
     {WICK_FLAG_FAST_MATH, "-use_fast_math", NULL,
      "WICK_FAST_MATH; in the file: faster and less exact division, roots, exponentials"},
     {WICK_FLAG_NVCC, "-c", NULL, "an object with launchers and kernels"},
-    {WICK_FLAG_NVCC, "-std=c++17", NULL, "what nvcc reads"},
     {WICK_FLAG_NVCC, "-O3", NULL, "the code runs far more often than it is compiled"},
     {WICK_FLAG_NVCC, "-Xcompiler=-fPIC,-fvisibility=hidden", NULL,
      "a module is mapped anywhere and shows its table alone"},

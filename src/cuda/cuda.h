@@ -112,6 +112,8 @@ void wick_nvrtc_look_in(const char *folder);
 /* "NVRTC 13.0 /path/libnvrtc.so.13 <hash or size and time>": what a cached cubin was made with.
  * Owned by nobody; valid until the process ends. Opens NVRTC. */
 wick_status wick_nvrtc_identity(wick_ctx *ctx, const char **out);
+/* The folder that NVRTC was found in; as above. */
+wick_status wick_nvrtc_folder(wick_ctx *ctx, const char **out);
 /* Fails with words if this NVRTC does not compile for sm_<arch>. */
 wick_status wick_nvrtc_supports(wick_ctx *ctx, int32_t arch);
 

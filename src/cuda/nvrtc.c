@@ -52,6 +52,14 @@ wick_status wick_nvrtc_identity(wick_ctx *ctx, const char **out)
     return WICK_OK;
 }
 
+wick_status wick_nvrtc_folder(wick_ctx *ctx, const char **out)
+{
+    const nvrtc_library *n = NULL;
+    WICK_TRY(wick_nvrtc_find(ctx, &n));
+    *out = n->folder;
+    return WICK_OK;
+}
+
 /* ---- compiling ---- */
 
 /* What a job is to NVRTC. */

@@ -34,8 +34,8 @@ typedef struct nvrtc_library {
     NVRTC(NVRTC_FIELD)
 #undef NVRTC_FIELD
     int major, minor;
-    char *path, *identity; /* owned */
-    int32_t *archs;        /* owned; ascending */
+    char *path, *identity, *folder; /* owned */
+    int32_t *archs;                 /* owned; ascending */
     int n_archs;
 } nvrtc_library;
 

@@ -146,15 +146,14 @@ static bool ask(search *s)
     n->path = wick_strdup(info.dli_fname);
     n->archs = wick_calloc((size_t)n_archs, sizeof *n->archs);
     n->identity = n->path ? make_identity(n) : NULL;
-    char *folder = n->path ? copy_folder(n->path) : NULL;
-    s->out_of_memory = !n->path || !n->archs || !n->identity || !folder;
+    n->folder = n->path ? copy_folder(n->path) : NULL;
+    s->out_of_memory = !n->path || !n->archs || !n->identity || !n->folder;
     bool fine = !s->out_of_memory && !n->nvrtcGetSupportedArchs(n->archs);
     if (fine) {
         n->n_archs = n_archs;
         qsort(n->archs, (size_t)n_archs, sizeof *n->archs, compare_archs);
-        each_entry(s, folder, "libnvrtc-builtins.so", open_builtins, "");
+        each_entry(s, n->folder, "libnvrtc-builtins.so", open_builtins, "");
     }
-    wick_free(folder);
     return fine;
 }
 
@@ -163,6 +162,7 @@ static void forget(nvrtc_library *n)
     wick_free(n->path);
     wick_free(n->archs);
     wick_free(n->identity);
+    wick_free(n->folder);
     *n = (nvrtc_library){0};
 }
 

@@ -21,8 +21,10 @@ static wick_status resolve(wick_ctx *ctx, wick_device *device, int32_t arch, wic
     char *code = NULL; /* kept for ever, as the driver's module is */
     size_t size = 0;
     pthread_mutex_lock(&l->building);
-    wick_status s = wick_device_cached(ctx, &l->scan, k->types, &l->options, arch, &wick_load_watch,
-                                       &warnings, &code, &size);
+    wick_status s = wick_load_check_depends(ctx, l, 1);
+    if (s == WICK_OK)
+        s = wick_device_cached(ctx, &l->scan, k->types, &l->options, arch, &wick_load_watch,
+                               &warnings, &code, &size);
     pthread_mutex_unlock(&l->building);
     wick_text_free(&warnings);
     if (s == WICK_OK) *out = (wick_device_code){.arch = arch, .data = code, .size = size};
@@ -62,5 +64,9 @@ wick_status wick_load_try_devices(wick_ctx *ctx, loaded_source *l, int64_t combi
     wick_status s = wick_device_cached(ctx, &l->scan, types, &l->options, arch, &wick_load_watch,
                                        warnings, &code, &size);
     wick_free(code);
+    if (s == WICK_ENOTSUP) { /* no NVRTC, or none that knows this GPU: the first launch says so */
+        wick_ctx_clear(ctx);
+        s = WICK_OK;
+    }
     return s;
 }

@@ -39,9 +39,22 @@ static const char *keep_cache_dir(wick_arena *arena, const char *given)
     return path;
 }
 
-static bool keep_options(loaded_source *l, const wick_build_options *options)
+/* NULL when out of memory. */
+static const char *const *keep_flags(wick_arena *arena, const char *const *given)
 {
     size_t n = 0;
+    while (given && given[n])
+        n++;
+    const char **flags = wick_arena_alloc(arena, (n + 1) * sizeof *flags);
+    for (size_t i = 0; flags && i < n; i++) {
+        flags[i] = keep(arena, given[i]);
+        if (!flags[i]) return NULL;
+    }
+    return flags;
+}
+
+static bool keep_options(loaded_source *l, const wick_build_options *options)
+{
     l->cc = keep(&l->arena, variable("CC"));
     l->cflags = keep(&l->arena, variable("CFLAGS"));
     l->options = *options;
@@ -52,15 +65,10 @@ static bool keep_options(loaded_source *l, const wick_build_options *options)
     l->options.ns = keep(&l->arena, options->ns);
     l->cache_asked = keep(&l->arena, options->cache_dir);
     l->options.cache_dir = keep_cache_dir(&l->arena, options->cache_dir);
-    while (options->flags && options->flags[n])
-        n++;
-    const char **flags = wick_arena_alloc(&l->arena, (n + 1) * sizeof *flags);
-    for (size_t i = 0; flags && i < n; i++) {
-        flags[i] = keep(&l->arena, options->flags[i]);
-        if (!flags[i]) return false;
-    }
-    l->options.flags = flags;
-    return flags && l->cc && l->cflags && !options->compiler == !l->options.compiler &&
+    l->options.flags = keep_flags(&l->arena, options->flags);
+    l->options.cuda_flags = keep_flags(&l->arena, options->cuda_flags);
+    return l->options.flags && l->options.cuda_flags && l->cc && l->cflags &&
+           !options->compiler == !l->options.compiler &&
            !options->include_dir == !l->options.include_dir && !options->ns == !l->options.ns &&
            !options->cache_dir == !l->cache_asked && (!options->cache_dir || l->options.cache_dir);
 }
@@ -170,6 +178,15 @@ static wick_status add_variants(wick_ctx *ctx, const loaded_source *l, wick_op_d
     return WICK_OK;
 }
 
+wick_status wick_load_check_depends(wick_ctx *ctx, const loaded_source *l, int64_t line)
+{
+    if (!l->depends || wick_depends_hold(l->depends)) return WICK_OK;
+    return wick_fail(
+        ctx, WICK_ECOMPILE,
+        "%s:%lld: a file that it includes has changed since it was loaded: load it again",
+        l->scan.file, (long long)line);
+}
+
 static wick_status resolve(wick_ctx *ctx, void *arg, wick_op_def *def, const wick_dtype *types)
 {
     loaded_source *l = arg;
@@ -186,11 +203,7 @@ static wick_status resolve(wick_ctx *ctx, void *arg, wick_op_def *def, const wic
     file_types(&l->scan, op, types, chosen);
     pthread_mutex_lock(&l->building);
     if (!wick_op_def_variant(def, types)) {
-        if (l->depends && !wick_depends_hold(l->depends))
-            s = wick_fail(
-                ctx, WICK_ECOMPILE,
-                "%s:%lld: a file that it includes has changed since it was loaded: load it again",
-                l->scan.file, (long long)op->line);
+        s = wick_load_check_depends(ctx, l, op->line);
         if (s == WICK_OK) s = build_and_open(ctx, l, -1, chosen, &warnings, &table, NULL);
         if (s == WICK_OK) s = add_variants(ctx, l, def, table);
     }
@@ -232,7 +245,8 @@ static bool same_options(const loaded_source *l, const wick_build_options *o)
 {
     return same_text(l->options.compiler, o->compiler) &&
            same_text(l->options.include_dir, o->include_dir) && same_text(l->options.ns, o->ns) &&
-           same_flags(l->options.flags, o->flags) && l->options.portable == o->portable &&
+           same_flags(l->options.flags, o->flags) &&
+           same_flags(l->options.cuda_flags, o->cuda_flags) && l->options.portable == o->portable &&
            l->options.debug == o->debug && l->options.no_cuda == o->no_cuda &&
            (l->options.all_types || !o->all_types) && same_text(l->cache_asked, o->cache_dir) &&
            same_text(l->cc, variable("CC")) && same_text(l->cflags, variable("CFLAGS"));

@@ -29,6 +29,8 @@ typedef struct loaded_source {
 /* Who is told that a compiler runs. */
 extern wick_build_watch wick_load_watch;
 
+/* What is compiled later must be what was loaded: fails when an included file was edited since. */
+wick_status wick_load_check_depends(wick_ctx *ctx, const loaded_source *l, int64_t line);
 /* The units of a module that was built from this source, with this choice of types, will have their
  * kernels compiled from it when the first one is launched. */
 wick_status wick_load_connect_devices(wick_ctx *ctx, loaded_source *l, const wick_dtype *types,
