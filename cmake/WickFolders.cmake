@@ -1,11 +1,11 @@
 # WickFolders -- one object library per folder of src/, and the order in which folders may know each other
 #
-#   core <- {cuda, signature} <- {module, build} <- {load, torch} <- {python, cli}
+#   core <- {cuda, signature} <- {module, build} <- {load, torch, trial} <- {python, cli}
 #
 # A folder's include path holds include/, the folder itself and what it USES, nothing more: an include that goes
 # upwards does not compile, and a USES that goes upwards does not configure.
 
-set(WICK_FOLDERS core cuda signature module build load torch python cli)
+set(WICK_FOLDERS core cuda signature module build load torch trial python cli)
 
 # What each folder may use, all levels down.
 set(WICK_MAY_USE_core)
@@ -15,7 +15,8 @@ set(WICK_MAY_USE_module core cuda signature)
 set(WICK_MAY_USE_build core cuda signature)
 set(WICK_MAY_USE_load core cuda signature module build)
 set(WICK_MAY_USE_torch core cuda signature module)
-set(WICK_MAY_USE_python core cuda signature module build load torch)
+set(WICK_MAY_USE_trial core cuda signature module)
+set(WICK_MAY_USE_python core cuda signature module build load torch trial)
 set(WICK_MAY_USE_cli core cuda signature module build load)
 
 # What everything compiled here agrees on, tests included.

@@ -169,9 +169,9 @@ wick_status wick_call_place_scratch(wick_call_frame *f, int i)
     f->scratch_block[i] = NULL;
     f->scratch[i].handle = NULL;
     WICK_TRY(wick_signature_shape(f->ctx, f->sig, p, &f->binding, &dim, size));
-    if (f->first && f->first->device_type != WICK_CPU)
-        return f->host->empty(f->ctx, dtype, f->first->device_type, f->first->device_index, dim,
-                              size, &f->scratch[i]);
+    if (f->host->scratch_too || (f->first && f->first->device_type != WICK_CPU))
+        return f->host->empty(f->ctx, dtype, f->first ? f->first->device_type : WICK_CPU,
+                              f->first ? f->first->device_index : 0, dim, size, &f->scratch[i]);
     uint64_t bytes = wick_shape_bytes(dim, size, dtype);
     if (bytes < SIZE_MAX - CALL_ALIGNMENT)
         f->scratch_block[i] = wick_malloc((size_t)bytes + CALL_ALIGNMENT);

@@ -132,6 +132,7 @@ typedef struct wick_host {
     const char *(*dtype_name)(const wick_tensor *tensor);
     /* The CUDA stream to launch on, of a device. NULL: this host has no CUDA. */
     wick_status (*stream)(wick_ctx *ctx, int device_index, void **out);
+    bool scratch_too; /* scratch on the CPU comes from `empty` as well, not from the heap */
 } wick_host;
 
 /* One call of the meaning that the arguments were read for: an operator may be loaded again

@@ -388,23 +388,53 @@ PyDoc_STRVAR(plan_doc,
 PyDoc_STRVAR(copy_doc, "copy(to, from, bytes, grain, streaming, repeats)\n--\n\n"
                        "Copies memory over torch's threads, `grain` bytes or more each.");
 
-static PyMethodDef methods[] = {{"attach", attach, METH_VARARGS, attach_doc},
-                                {"learn", learn, METH_O, learn_doc},
-                                {"learn_tangent", learn_tangent, METH_O, learn_tangent_doc},
-                                {"learn_state", learn_state, METH_NOARGS, learn_state_doc},
-                                {"set_mode", set_mode, METH_O, set_mode_doc},
-                                {"load_module", load_module, METH_O, load_module_doc},
-                                {"load_source", load_source, METH_VARARGS, load_source_doc},
-                                {"functions", functions_of, METH_O, functions_doc},
-                                {"prototype", prototype, METH_VARARGS, prototype_doc},
-                                {"find", find, METH_VARARGS, find_doc},
-                                {"gradient", gradient, METH_VARARGS, gradient_doc},
-                                {"parameters", plan_parameters, METH_VARARGS, parameters_doc},
-                                {"plan", plan_call, METH_VARARGS, plan_doc},
-                                {"copy", copy_bytes, METH_VARARGS, copy_doc},
-                                {"suggest", suggest, METH_VARARGS, suggest_doc},
-                                {"operators", operators, METH_NOARGS, operators_doc},
-                                {NULL, NULL, 0, NULL}};
+PyDoc_STRVAR(sample_doc, "sample(namespace, name, kind, seed, budget)\n--\n\n"
+                         "Sizes that fit the signature, a tuple for *N; kind: 'random', 'empty', "
+                         "'one', 'odd' or 'large'.");
+
+PyDoc_STRVAR(trial_doc,
+             "trial(namespace, name, args, wanted, settings)\n--\n\n"
+             "A guarded call on the CPU. args: None, a number, a str, (sizes,) for a shape or\n"
+             "(address, type, sizes, strides, in_zone) for a tensor; wanted: a bool per output;\n"
+             "settings: (at_end, shift, fill, threads, order, seed, repeats). A dict comes back.");
+
+PyDoc_STRVAR(trial_together_doc,
+             "trial_together(namespace, name, calls, wanted, settings, rounds)\n--\n\n"
+             "The calls, made by a thread each, all at once, again and again; the index of the "
+             "first\n"
+             "whose result is not that of the call alone, or -1.");
+
+PyDoc_STRVAR(reserve_doc, "reserve(label, bytes)\n--\n\n"
+                          "Guarded memory that reads as zeros: its address, and how many bytes at "
+                          "its end can be\n"
+                          "written. It is never given back.");
+
+PyDoc_STRVAR(report_crashes_doc,
+             "report_crashes(fd)\n--\n\nA signal that ends the process first says why, in JSON.");
+
+static PyMethodDef methods[] = {
+    {"attach", attach, METH_VARARGS, attach_doc},
+    {"learn", learn, METH_O, learn_doc},
+    {"learn_tangent", learn_tangent, METH_O, learn_tangent_doc},
+    {"learn_state", learn_state, METH_NOARGS, learn_state_doc},
+    {"set_mode", set_mode, METH_O, set_mode_doc},
+    {"load_module", load_module, METH_O, load_module_doc},
+    {"load_source", load_source, METH_VARARGS, load_source_doc},
+    {"functions", functions_of, METH_O, functions_doc},
+    {"prototype", prototype, METH_VARARGS, prototype_doc},
+    {"find", find, METH_VARARGS, find_doc},
+    {"gradient", gradient, METH_VARARGS, gradient_doc},
+    {"parameters", plan_parameters, METH_VARARGS, parameters_doc},
+    {"plan", plan_call, METH_VARARGS, plan_doc},
+    {"copy", copy_bytes, METH_VARARGS, copy_doc},
+    {"sample", sample_dims, METH_VARARGS, sample_doc},
+    {"trial", trial_call, METH_VARARGS, trial_doc},
+    {"trial_together", trial_together, METH_VARARGS, trial_together_doc},
+    {"reserve", trial_reserve, METH_VARARGS, reserve_doc},
+    {"report_crashes", trial_report_crashes, METH_O, report_crashes_doc},
+    {"suggest", suggest, METH_VARARGS, suggest_doc},
+    {"operators", operators, METH_NOARGS, operators_doc},
+    {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
                                         "_wick",

@@ -9,6 +9,8 @@
  * expect gradient.c    the gate's question "who differentiates this?", put to Python
  *   plan.c        an operator's parameters, and shapes and bytes of a call that is made up
  *   copy.c        a plain copy, to measure bandwidth with
+ *   samples.c     sizes that fit a signature, for `wick check`
+ *   trials.c      guarded calls, for `wick check`
  *
  * The only folder that includes Python.h, and only the limited API of 3.10. What Python does better
  * stays in python/wick.
@@ -103,6 +105,20 @@ PyObject *plan_call(PyObject *module, PyObject *args);
 
 /* copy(to, from, bytes, grain, streaming, repeats) */
 PyObject *copy_bytes(PyObject *module, PyObject *args);
+
+/* ---- samples.c ---- */
+
+/* sample(namespace, name, kind, seed, budget) */
+PyObject *sample_dims(PyObject *module, PyObject *args);
+
+/* ---- trials.c ---- */
+
+/* trial(namespace, name, args, wanted, settings), trial_together(..., rounds), reserve(label,
+ * bytes) and report_crashes(fd). */
+PyObject *trial_call(PyObject *module, PyObject *args);
+PyObject *trial_together(PyObject *module, PyObject *args);
+PyObject *trial_reserve(PyObject *module, PyObject *args);
+PyObject *trial_report_crashes(PyObject *module, PyObject *number);
 
 /* Raises what a context holds: BuildError for what does not build or load, RuntimeError otherwise.
  * Returns NULL. */

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { MAX_LEADING = 3, ATTEMPTS = 64, DEFAULT_BUDGET = 1 << 20 };
+enum { MAX_LEADING = WICK_SAMPLE_LEADING, ATTEMPTS = 64, DEFAULT_BUDGET = 1 << 20 };
 
 typedef struct choice {
     int64_t value[WICK_MAX_NAMED]; /* of a `*N`: the product of its dims */
@@ -216,8 +216,11 @@ static bool try_sample(sampler *s, int64_t *const *sizes, wick_sample *out)
     wick_ctx_init(&quiet, NULL);
     bool fits = wick_signature_bind(&quiet, s->sig, out->inputs, &binding) == WICK_OK;
     wick_ctx_deinit(&quiet);
-    if (fits) memcpy(out->dims, binding.value, sizeof out->dims);
-    return fits;
+    if (!fits) return false;
+    memcpy(out->dims, binding.value, sizeof out->dims);
+    memcpy(out->n_leading, c.n_leading, sizeof out->n_leading);
+    memcpy(out->leading, c.leading, sizeof out->leading);
+    return true;
 }
 
 wick_status wick_signature_sample(wick_ctx *ctx, wick_arena *arena, const wick_signature *sig,

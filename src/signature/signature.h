@@ -207,10 +207,14 @@ typedef enum wick_sample_kind {
 /* Chooses a value for every dim and every scalar so that the signature fits; the same seed gives
  * the same choice. shapes: one per input, sizes in the arena. scalars: one per input (INT, BOOL,
  * CHOICE index); floats beside it. */
+enum { WICK_SAMPLE_LEADING = 3 }; /* the most leading dims that a `*N` is given */
+
 typedef struct wick_sample {
     wick_input_shape *inputs;
     double *floats;
-    int64_t dims[WICK_MAX_NAMED];
+    int64_t dims[WICK_MAX_NAMED]; /* of a `*N`: the product of those below */
+    int n_leading[WICK_MAX_NAMED];
+    int64_t leading[WICK_MAX_NAMED][WICK_SAMPLE_LEADING];
 } wick_sample;
 wick_status wick_signature_sample(wick_ctx *ctx, wick_arena *arena, const wick_signature *sig,
                                   wick_sample_kind kind, uint64_t seed, int64_t budget,

@@ -12,6 +12,9 @@ static void check_seed(fixture *f, wick_sample_kind kind, uint64_t seed)
     cr_assert_eq(wick_signature_bind(&f->ctx, f->sig, sample.inputs, &binding), WICK_OK, "%s: %s",
                  f->sig->name, wick_ctx_message(&f->ctx));
     cr_assert_arr_eq(binding.value, sample.dims, (size_t)f->sig->n_dims * sizeof *sample.dims);
+    for (int i = 0; i < f->sig->n_dims; i++)
+        cr_assert(!f->sig->dims[i].leading ||
+                  wick_shape_numel(sample.n_leading[i], sample.leading[i]) == sample.dims[i]);
     for (int i = 0; i < f->sig->n_outputs; i++) {
         int64_t size[WICK_MAX_RANK];
         int dim;

@@ -1,0 +1,19 @@
+"""`wick check`: is an operator right? Judged from its signature and a reference.
+
+    case.py        one call, in words: sizes, types, values, layouts; printed, read, made smaller
+    operator.py    what is known of an operator: its parameters and its gradient
+    draw.py        from a case to tensors
+    reference.py   the function beside the source that says what is right
+    noise.py       how far apart right answers may be: the reference with rounding errors
+    compare.py     a result against the reference
+    subject.py     the operator or its backward, with arguments and what they should give
+    guarded.py     runs it on the CPU, memory guarded (src/trial); device.py on a GPU
+    plan.py        which cases
+    judges/        what is judged, a file each
+    worker.py      the process that runs the operator; crew.py, the one that watches over it
+    shrink.py      the smallest case that still fails
+    report.py      what was found, for people and for programs
+    run.py, cli.py the whole, and the verb
+
+Nothing here is imported by `import wick`.
+"""

@@ -1,0 +1,221 @@
+"""The child's side of the work: the target loaded, cases planned and judged."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+import wick
+
+from .. import _wick
+from . import reference as references
+from .case import Case, CaseError
+from .finding import Result
+from .judges import again, autograd, doors, huge, leaks, stream, threads, values
+from .operator import Operator
+from .plan import Planner
+from .subject import Backward, Forward
+
+Phase = Callable[[str], None]
+
+
+class NotLoaded(Exception):
+    """The target cannot be checked, and why."""
+
+
+class Bench:
+    """target: {"path", "names", "reference", "device"}; path None: the operators that come with Wick."""
+
+    def __init__(self, target: dict[str, Any], phase: Phase) -> None:
+        self.target, self.phase = target, phase
+        self.device = torch.device(target["device"])
+        torch.set_num_threads(1)  # most cases are small, and the other CPUs have work as well
+        self.operators = {op.name: op for op in self._load()}
+        self.subjects: dict[str, Forward | Backward] = {}
+        self.problems: dict[str, str] = {}
+        backwards = {op.gradient.backward for op in self.operators.values() if op.gradient}
+        for op in self.operators.values():
+            if op.name not in backwards:
+                self._add(op)
+
+    def _load(self) -> list[Operator]:
+        path = self.target["path"]
+        if path is None:
+            rows = [(ns, name) for ns, name, _ in _wick.operators() if ns == "wick"]
+        else:
+            try:
+                many = {} if path.endswith(".so") else {"types": "all"}
+                loaded = wick.load(path, flags=self.target.get("flags", ()), **many)
+            except (wick.BuildError, RuntimeError, OSError) as error:
+                raise NotLoaded(str(error)) from error
+            rows = [(getattr(loaded, n).__self__.namespace, n) for n in loaded.names]
+        return [Operator(ns, name) for ns, name in rows]
+
+    def _add(self, op: Operator) -> None:
+        reference = None
+        path = self.target["path"]
+        try:
+            reference = references.find(op, path, self.target.get("reference"))
+            if reference is not None:
+                reference.check(op)
+        except references.ReferenceError as error:
+            self.problems[op.name] = str(error)
+        forward = Forward(op, reference, self.phase, self.device)
+        self.subjects[op.name] = forward
+        if op.gradient is not None:
+            backward = Backward(forward)
+            self.subjects[backward.name] = backward
+
+    # ---- describing ----
+
+    def describe(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What there is to judge: for each operator, (judge, subject, cases)."""
+        found = []
+        for name, subject in self.subjects.items():
+            forward = subject.forward if isinstance(subject, Backward) else subject
+            if request["names"] and not {name, forward.name} & set(request["names"]):
+                continue
+            reference = forward.reference
+            found.append(
+                {
+                    "name": name,
+                    "forward": forward.name,
+                    "signature": subject.operator.signature,
+                    "file": forward.operator.file,
+                    "reference": None if reference is None else reference.path,
+                    "problem": self.problems.get(forward.name, ""),
+                    "types": subject.operator.variables,
+                    "tasks": [
+                        {"judge": judge, "cases": [c.pack() for c in cases]}
+                        for judge, cases in self._tasks(subject, request)
+                    ],
+                }
+            )
+        return {"operators": found, "device": str(self.device)}
+
+    def _tasks(
+        self, subject: Forward | Backward, request: dict[str, Any]
+    ) -> Iterator[tuple[str, list[Case]]]:
+        if request.get("case"):
+            yield from self._given(subject, request)
+            return
+        only = set(request["only"])
+        tasks = self._all_tasks(subject, request["seed"], tuple(request["types"]), request["depth"])
+        for judge, needs, cases in tasks:
+            if only & needs:
+                yield judge, list(cases)
+
+    def _given(
+        self, subject: Forward | Backward, request: dict[str, Any]
+    ) -> Iterator[tuple[str, list[Case]]]:
+        """The one case of --case."""
+        head = request["case"].split()[0]
+        forward = subject.forward if isinstance(subject, Backward) else subject
+        if head not in (forward.name, subject.name):
+            return
+        try:
+            case = forward.operator.read_case(request["case"])
+        except CaseError as error:
+            raise NotLoaded(f"--case: {error}") from error
+        for judge, needs, _ in self._all_tasks(subject, 0, (), "quick"):
+            if set(request["only"]) & needs and (head == subject.name or judge != "values"):
+                yield judge, [case.but(op=forward.name)]
+
+    def _all_tasks(
+        self, subject: Forward | Backward, seed: int, types: tuple[str, ...], depth: str
+    ) -> Iterator[tuple[str, set[str], Iterator[Case]]]:
+        """(judge, the names by which it is asked for, cases)."""
+        backward = isinstance(subject, Backward)
+        forward = subject.forward if isinstance(subject, Backward) else subject
+        plan = Planner(forward.operator, seed, types)
+        thin = {"quick": 6, "full": 1}.get(depth, 3 if backward else 1)
+        tag = "gradient" if backward else "forward"
+        needs = {tag, "memory"}
+        own = subject.operator
+        yield "values", needs, plan.values()
+        yield "values", needs, plan.layouts(own)
+        yield "values", needs, plan.choices()
+        yield "values", needs, plan.absences(own)
+        yield "values", needs, plan.sizes(thin)
+        yield "values", needs, plan.drawn(4 if backward else 8, own)
+        if depth != "quick":
+            yield "values", needs, plan.large()
+            if not backward or depth == "full":
+                yield "values", {tag}, plan.streaming()
+        if not backward and forward.operator.gradient is not None:
+            yield "autograd", {"gradient"}, plan.tiny(4, "f64")
+            yield "autograd", {"gradient"}, plan.tiny(2)
+        yield "again", {"repeat"}, plan.few((3, 257, 5000))
+        yield "fresh", {"repeat"}, plan.few((33,))
+        if self.device.type == "cpu":
+            yield "threads", {"threads"}, plan.few((33, 2000, 70_001, 600_011))
+            yield "leaks", {"leak"}, plan.few((7, 700, 70_000))
+            yield "refused", {"leak"}, plan.few((5, 700))
+        else:
+            yield "stream", {"stream"}, plan.few((33, 70_001))
+        if not backward:
+            yield "refuse", {"refuse"}, plan.tiny(1)
+            yield "opcheck", {"opcheck"}, plan.tiny(1)
+        if self.device.type == "cpu" and depth != "quick":
+            yield "huge", {"huge"}, self._huge(own)
+
+    def _huge(self, op: Operator) -> Iterator[Case]:
+        case = huge.plan_huge(op)
+        if case is not None:
+            yield case
+
+    # ---- judging ----
+
+    def judge(self, request: dict[str, Any]) -> dict[str, Any]:
+        subject = self.subjects[request["subject"]]
+        case = Case.unpack(request["case"])
+        start = time.monotonic()
+        result = self._judge(request["judge"], subject, case, set(request["only"]))
+        return {**result.pack(), "seconds": time.monotonic() - start}
+
+    def _judge(self, judge: str, subject: Forward | Backward, case: Case, only: set[str]) -> Result:
+        if judge == "values":
+            return values.judge_values(subject, case, only)
+        if judge == "again":
+            return again.judge_again(subject, case, self._others(subject, case))
+        if judge == "fresh":
+            return again.judge_digest(subject, case)
+        if judge == "threads":
+            return threads.judge_threads(subject, case)
+        if judge == "leaks":
+            return leaks.judge_leaks(subject, case)
+        if judge == "refused":
+            return leaks.judge_refused_leaks(subject, case)
+        if judge == "huge":
+            return huge.judge_huge(subject.operator, case, self.phase)
+        assert isinstance(subject, Forward)
+        if judge == "stream":
+            return stream.judge_stream(subject, case)
+        if judge == "autograd":
+            return autograd.judge_autograd(subject, case)
+        if judge == "refuse":
+            return doors.judge_refusals(subject, case)
+        assert judge == "opcheck", judge
+        return doors.judge_opcheck(subject, case)
+
+    def _others(self, subject: Forward | Backward, case: Case) -> list[tuple[Any, Case]]:
+        """Other calls: other values and sizes, other types, the other operators of the file."""
+        plan = Planner(self.operators[case.op], case.seed + 1)
+        cases = [case.but(seed=case.seed + 1), *plan.tiny(1), *plan.few((40, 3000))]
+        return [(s, c) for s in self._family(subject) for c in cases]
+
+    def _family(self, subject: Forward | Backward) -> list[Forward | Backward]:
+        forward = subject.forward if isinstance(subject, Backward) else subject
+        kin = [
+            s for s in self.subjects.values() if isinstance(s, Backward) and s.forward is forward
+        ]
+        return [forward, *kin]
+
+
+def modules_path() -> str:
+    """Where this package is imported from, for a process that is to import the same."""
+    return os.path.dirname(os.path.dirname(os.path.abspath(wick.__file__)))

@@ -1,0 +1,133 @@
+"""One call in words: everything that is needed to make it again.
+
+As text it is one line that a shell takes in quotes:
+
+    scale_bias_relu T:f16 N=2x3 C=17 scale=0.5 x~transposed bias~absent values=nan seed=7
+
+A dim that stands for any number of leading ones is `2x3`, or `()` for none. A scalar that is left
+out takes its default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+Size = int | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    op: str
+    types: dict[str, str] = field(default_factory=dict)
+    dims: dict[str, Size] = field(default_factory=dict)
+    scalars: dict[str, Any] = field(default_factory=dict)
+    layouts: dict[str, str] = field(default_factory=dict)
+    absent: tuple[str, ...] = ()  # optional inputs that are not given
+    unwanted: tuple[str, ...] = ()  # optional outputs that are not wanted
+    values: str = "normal"
+    seed: int = 0
+
+    def but(self, **changes: Any) -> Case:
+        return replace(self, **changes)
+
+    def with_dim(self, name: str, size: Size) -> Case:
+        return replace(self, dims={**self.dims, name: size})
+
+    @property
+    def numel(self) -> int:
+        """Elements if every dim were in one tensor: a measure of size, never too small."""
+        n = 1
+        for size in self.dims.values():
+            for s in size if isinstance(size, tuple) else (size,):
+                n *= max(s, 1)
+        return n
+
+    def text(self) -> str:
+        words = [self.op]
+        words += [f"{name}:{kind}" for name, kind in self.types.items()]
+        words += [f"{name}={_size_text(size)}" for name, size in self.dims.items()]
+        words += [f"{name}={_scalar_text(value)}" for name, value in self.scalars.items()]
+        words += [f"{name}~{layout}" for name, layout in self.layouts.items()]
+        words += [f"{name}~absent" for name in self.absent]
+        words += [f"{name}~unwanted" for name in self.unwanted]
+        if self.values != "normal":
+            words.append(f"values={self.values}")
+        if self.seed:
+            words.append(f"seed={self.seed}")
+        return " ".join(words)
+
+    def pack(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+    @staticmethod
+    def unpack(packed: dict[str, Any]) -> Case:
+        dims = {n: tuple(s) if isinstance(s, list) else s for n, s in packed["dims"].items()}
+        lists = {k: tuple(packed[k]) for k in ("absent", "unwanted")}
+        return Case(**{**packed, **lists, "dims": dims})
+
+
+def _size_text(size: Size) -> str:
+    if isinstance(size, int):
+        return str(size)
+    return "x".join(map(str, size)) if size else "()"
+
+
+def _scalar_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class CaseError(ValueError):
+    """A text that is no case."""
+
+
+def parse(text: str, dims: dict[str, bool], scalars: dict[str, str], names: set[str]) -> Case:
+    """The case of a text. dims: whether each is a leading one; scalars: the kind of each; names:
+    of the tensors. All of the operator whose name the text begins with."""
+    head, *words = text.split()
+    parts: dict[str, Any] = {k: {} for k in ("types", "dims", "scalars", "layouts")}
+    parts |= {"absent": (), "unwanted": ()}
+    for word in words:
+        mark = next((c for c in word if c in ":=~"), "")
+        name, _, value = word.partition(mark) if mark else (word, "", "")
+        if mark == ":":
+            parts["types"][name] = value
+        elif mark == "~" and name in names:
+            if value in ("absent", "unwanted"):
+                parts[value] = (*parts[value], name)
+            else:
+                parts["layouts"][name] = value
+        elif mark == "=" and name in dims:
+            parts["dims"][name] = _read_size(word, value, dims[name])
+        elif mark == "=" and name in scalars:
+            parts["scalars"][name] = _read_scalar(word, value, scalars[name])
+        elif mark == "=" and name in ("values", "seed"):
+            parts[name] = int(value) if name == "seed" else value
+        else:
+            raise CaseError(f"{word} is no part of a case of {head}")
+    missing = [name for name in dims if name not in parts["dims"]]
+    if missing:
+        raise CaseError(f"the size of {missing[0]} is missing: {missing[0]}=1")
+    return Case(head, **parts)
+
+
+def _read_size(word: str, value: str, leading: bool) -> Size:
+    try:
+        sizes = () if value == "()" else tuple(int(s) for s in value.split("x"))
+    except ValueError:
+        raise CaseError(f"{word}: expected a size") from None
+    if leading:
+        return sizes
+    if len(sizes) != 1:
+        raise CaseError(f"{word}: expected one size")
+    return sizes[0]
+
+
+def _read_scalar(word: str, value: str, kind: str) -> Any:
+    try:
+        if kind == "bool":
+            return {"true": True, "false": False}[value]
+        return {"int": int, "float": float}.get(kind, str)(value)
+    except (KeyError, ValueError):
+        raise CaseError(f"{word}: expected {kind}") from None

@@ -1,0 +1,119 @@
+"""A result against the reference: is every element within its bound?
+
+    one rounding in the result's type  +  what rounding in the accumulator's precision may do
+
+The second part is FREE roundings of the result itself and, where that is not enough, what the
+reference differs by when it is computed with rounding errors (noise.py): only then is it asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+FREE = 8.0  # roundings in the accumulator's precision that need no explanation
+SAFETY = 4.0  # a few random runs do not meet the worst case
+
+Samples = Callable[[], list[torch.Tensor]]
+
+
+@dataclass
+class Verdict:
+    """worst: the largest error as a share of what is allowed. index: of an element out of bounds."""
+
+    worst: float = 0.0
+    index: tuple[int, ...] | None = None
+    got: float = 0.0
+    expected: float = 0.0
+    allowed: float = 0.0
+    wrong: int = 0
+    total: int = 0
+    zero_signs: int = 0  # zeros whose sign is not the reference's
+
+    @property
+    def ok(self) -> bool:
+        return self.index is None
+
+
+def _unravel(flat: int, shape: torch.Size) -> tuple[int, ...]:
+    index = []
+    for size in reversed(shape):
+        index.append(flat % size)
+        flat //= size
+    return tuple(reversed(index))
+
+
+def _judge_exact(got: torch.Tensor, expected: torch.Tensor, samples: Samples) -> Verdict:
+    """Integers and truths: equal, unless rounding decides which is right."""
+    wanted = expected.to(got.dtype)
+    wrong = got != wanted
+    if wrong.any():
+        for sample in samples():
+            wrong &= sample.to(got.dtype) == wanted
+    verdict = Verdict(wrong=int(wrong.sum()), total=got.numel())
+    if verdict.wrong:
+        flat = int(wrong.flatten().nonzero()[0])
+        verdict.index = _unravel(flat, got.shape)
+        verdict.got, verdict.expected = (t.flatten()[flat].item() for t in (got, wanted))
+        verdict.worst = float("inf")
+    return verdict
+
+
+def _same_kind(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Both NaN, or both the same infinity, or both finite."""
+    return (a.isnan() & b.isnan()) | (a == b) | (a.isfinite() & b.isfinite())
+
+
+def _spread(expected: torch.Tensor, sample: torch.Tensor) -> torch.Tensor:
+    apart = (sample - expected).abs()
+    apart = torch.where(sample == expected, 0.0, apart)  # equal infinities
+    apart = torch.where(sample.isnan() & expected.isnan(), 0.0, apart)
+    return torch.where(_same_kind(sample, expected), apart, float("inf"))
+
+
+def judge(
+    got: torch.Tensor, expected: torch.Tensor, accumulator: torch.dtype, samples: Samples
+) -> Verdict:
+    """got: as computed. expected: in f64, or integers. samples(): the reference with rounding errors,
+    called when an element is further off than what needs no explanation."""
+    if got.shape != expected.shape:
+        raise ValueError(f"the reference returns shape {list(expected.shape)}")
+    if not got.dtype.is_floating_point or not expected.dtype.is_floating_point:
+        return _judge_exact(got, expected, samples)
+    kind = torch.finfo(got.dtype)
+    g, e = got.double(), expected.double()
+    size = e.abs()
+    unit = FREE * torch.finfo(accumulator).eps if accumulator.is_floating_point else 0.0
+    allowed = (kind.eps / 2 + unit) * size + kind.smallest_normal * kind.eps
+    error = (g - e).abs()
+    fine = (g == e) | (g.isnan() & e.isnan()) | (error <= allowed)
+    # Too large for the type: infinite, or the largest number if it is just above that.
+    fine |= (size > kind.max * (1 - kind.eps)) & (g.abs() >= kind.max) & (g.sign() == e.sign())
+    if not fine.all():
+        for sample in samples():
+            allowed = torch.maximum(allowed, SAFETY * _spread(e, sample.double()) + allowed)
+        fine |= (error <= allowed) | (allowed == float("inf"))
+    return _verdict(got, g, e, error, allowed, ~fine)
+
+
+def _verdict(
+    got: torch.Tensor,
+    g: torch.Tensor,
+    e: torch.Tensor,
+    error: torch.Tensor,
+    allowed: torch.Tensor,
+    wrong: torch.Tensor,
+) -> Verdict:
+    share = torch.nan_to_num((error / allowed).masked_fill(g == e, 0.0), nan=0.0, posinf=0.0)
+    verdict = Verdict(wrong=int(wrong.sum()), total=got.numel())
+    verdict.worst = float(share.max()) if share.numel() else 0.0
+    verdict.zero_signs = int(((g == 0) & (e == 0) & (g.signbit() != e.signbit())).sum())
+    if verdict.wrong:
+        flat = int(torch.where(wrong, error.nan_to_num(float("inf")), -1.0).flatten().argmax())
+        verdict.index = _unravel(flat, got.shape)
+        verdict.got, verdict.expected, verdict.allowed = (
+            float(t.flatten()[flat]) for t in (g, e, allowed)
+        )
+    return verdict

@@ -1,0 +1,181 @@
+"""Watches over the processes that run operators (worker.py): asks, waits, and ends what hangs.
+
+Only the standard library: this side imports neither torch nor wick.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+TICKS = os.sysconf("SC_CLK_TCK")
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+IDLE = 25.0  # seconds in which a process that waits for nobody would have done something
+
+
+@dataclass
+class Limits:
+    """Seconds of CPU time for one stretch of work: the operator's, the reference's, ours."""
+
+    operator: float = 8.0
+    reference: float = 20.0
+    judge: float = 60.0
+
+    def of(self, phase: str) -> float:
+        return {"operator": self.operator, "reference": self.reference}.get(phase, self.judge)
+
+
+@dataclass
+class Answer:
+    """done: what was answered; None where the child died or was ended."""
+
+    done: dict[str, Any] | None = None
+    phase: str = ""  # where it was
+    crash: str = ""  # its last words
+    status: int = 0  # as of waitpid: negative for a signal
+    hung: float = 0.0  # seconds of CPU time that it was given
+    waiting: bool = False  # and did not use
+
+
+@dataclass
+class _Watch:
+    """How long a child has been in a phase."""
+
+    pid: int = 0
+    phase: str = "judge"
+    cpu: float = 0.0
+    start: float = field(default_factory=time.monotonic)
+
+    def begin(self, phase: str) -> None:
+        self.phase, self.cpu, self.start = phase, _cpu_seconds(self.pid), time.monotonic()
+
+    def used(self) -> float:
+        return _cpu_seconds(self.pid) - self.cpu
+
+    def stuck(self) -> bool:
+        """Nothing happens, and not for want of a CPU."""
+        idle = time.monotonic() - self.start
+        return idle > IDLE and self.used() < 0.02 * idle and _state(self.pid) == "S"
+
+
+def _stat(pid: int) -> list[str]:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
+        return file.read().rsplit(")", 1)[1].split()
+    return []
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = _stat(pid)
+    return (int(fields[11]) + int(fields[12])) / TICKS if fields else 0.0
+
+
+def _state(pid: int) -> str:
+    fields = _stat(pid)
+    return fields[0] if fields else ""
+
+
+class Lost(RuntimeError):
+    """The process that forks the others is gone."""
+
+
+class Worker:
+    """One zygote and its present child."""
+
+    def __init__(self, environment: dict[str, str] | None = None) -> None:
+        theirs_in, self.requests = os.pipe()
+        self.answers, theirs_out = os.pipe()
+        path = os.pathsep.join(
+            p for p in (os.path.dirname(PACKAGE), os.environ.get("PYTHONPATH", "")) if p
+        )
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "wick.check.worker", str(theirs_in), str(theirs_out)],
+            stdin=subprocess.DEVNULL,
+            stdout=sys.stderr,
+            pass_fds=(theirs_in, theirs_out),
+            env={**os.environ, **(environment or {}), "PYTHONPATH": path},
+        )
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self.pending = b""
+        self.lines: list[bytes] = []
+        self.ready = False
+        self.target: Any = None
+
+    def _read(self, seconds: float) -> dict[str, Any] | None:
+        """The next line; None when there was none in that time."""
+        while not self.lines:
+            there, _, _ = select.select([self.answers], [], [], seconds)
+            if not there:
+                return None
+            piece = os.read(self.answers, 1 << 16)
+            if not piece:
+                raise Lost("the process that runs operators has ended")
+            self.pending += piece
+            *self.lines, self.pending = self.pending.split(b"\n")
+        return json.loads(self.lines.pop(0))
+
+    def wait_ready(self) -> None:
+        while not self.ready:
+            self.ready = self._read(60.0) is not None
+
+    def ask(self, request: dict[str, Any], limits: Limits | None = None) -> Answer:
+        self.wait_ready()
+        limits = limits or Limits()
+        line = json.dumps(request) + "\n"
+        os.write(self.requests, line.encode())
+        watch, answer = _Watch(), Answer()
+        while True:
+            told = self._read(0.25)
+            if told is None:
+                if watch.pid and not answer.hung:
+                    self._stop_if_hung(watch, limits, answer)
+            elif "started" in told:
+                watch.pid = told["started"]
+                watch.begin("judge")
+            elif "phase" in told:
+                watch.begin(told["phase"])
+            elif "crash" in told:
+                answer.crash = told["crash"]
+            elif "died" in told:
+                answer.status, answer.phase = told["died"], watch.phase
+                return answer
+            elif "done" in told:
+                answer.done, answer.phase = told["done"], watch.phase
+                return answer
+
+    def _stop_if_hung(self, watch: _Watch, limits: Limits, answer: Answer) -> None:
+        limit = limits.of(watch.phase)
+        stuck = watch.stuck()
+        if watch.used() > limit or stuck:
+            answer.hung, answer.waiting = (IDLE if stuck else limit), stuck
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(watch.pid, signal.SIGKILL)
+
+    def renew(self) -> None:
+        """The next request goes to a process that has called nothing yet."""
+        self.ask({"do": "renew"})
+        self.target = None
+
+    def aim(self, target: Any) -> None:
+        """A child has one target: another one needs another child."""
+        if self.target is not None and self.target != target:
+            self.renew()
+        self.target = target
+
+    def close(self) -> None:
+        for fd in (self.requests, self.answers):
+            with contextlib.suppress(OSError):
+                os.close(fd)
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()

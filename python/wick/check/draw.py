@@ -1,0 +1,153 @@
+"""From a case to tensors: values and layouts, the same for the same seed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+import torch
+
+PROFILES = {
+    "normal": "normally distributed",
+    "positive": "between 0.5 and 1.5, so that sums grow",
+    "wide": "magnitudes from 1/64 to 64",
+    "offset": "far from 0 as compared with their spread",
+    "ties": "small whole numbers, many of them equal",
+    "constant": "all the same",
+    "zeros": "all 0",
+    "nan": "NaN here and there",
+    "inf": "infinities here and there",
+    "special": "NaN, infinities, zeros of both signs and denormals here and there",
+    "tiny": "about the smallest numbers of the type, denormals among them",
+    "big": "near the largest number of the type, where sums have more room than the type",
+}
+LAYOUTS = {
+    "transposed": "dims in reverse order in memory",
+    "sliced": "every second element of the last dim",
+    "padded": "rows further apart than they are long",
+    "expanded": "one dim repeats the same memory",
+    "misaligned": "begins one element behind an aligned address",
+}
+FLOAT_JUNK, INT_JUNK = float("nan"), 77
+
+
+def generator(seed: int, name: str) -> torch.Generator:
+    digest = hashlib.blake2b(f"{seed} {name}".encode(), digest_size=6).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest, "little"))
+
+
+# ---- values ----
+
+
+def _sprinkle(x: torch.Tensor, with_what: list[float], gen: torch.Generator) -> torch.Tensor:
+    """Replaces an eighth of the elements, one at least."""
+    if x.numel() == 0:
+        return x
+    flat = x.view(-1)
+    hit = torch.rand(flat.shape, generator=gen) < 0.125
+    hit[int(torch.randint(flat.numel(), (), generator=gen))] = True
+    which = torch.randint(len(with_what), flat.shape, generator=gen)
+    return torch.where(hit, torch.tensor(with_what, dtype=x.dtype)[which], flat).view(x.shape)
+
+
+def _floats(
+    profile: str, shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator
+) -> torch.Tensor:
+    info = torch.finfo(dtype)
+    normal = torch.randn(shape, generator=gen, dtype=torch.float64)
+    inf, nan, denormal = float("inf"), float("nan"), info.tiny / 4
+    if profile == "positive":
+        return torch.rand(shape, generator=gen, dtype=torch.float64) + 0.5
+    if profile == "wide":
+        return normal * torch.exp2(torch.randint(-6, 7, shape, generator=gen).double())
+    if profile == "offset":
+        return normal + 16
+    if profile == "ties":
+        return torch.randint(-3, 4, shape, generator=gen).double()
+    if profile == "constant":
+        return torch.full(shape, 0.7, dtype=torch.float64)
+    if profile == "zeros":
+        return torch.zeros(shape, dtype=torch.float64)
+    if profile == "nan":
+        return _sprinkle(normal, [nan], gen)
+    if profile == "inf":
+        return _sprinkle(normal, [inf, -inf], gen)
+    if profile == "special":
+        return _sprinkle(normal, [nan, inf, -inf, 0.0, -0.0, denormal, -denormal], gen)
+    if profile == "tiny":
+        return normal * info.tiny
+    if profile == "big" and dtype == torch.float16:
+        sign = torch.where(normal < 0, -1.0, 1.0).double()
+        return (
+            sign * info.max * (torch.rand(shape, generator=gen, dtype=torch.float64) * 0.75 + 0.25)
+        )
+    return normal
+
+
+def _integers(
+    profile: str, shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator, below: int
+) -> torch.Tensor:
+    """below: 0 for numbers that are computed with, else indices below it."""
+    info = torch.iinfo(dtype)
+    if profile == "zeros":
+        return torch.zeros(shape, dtype=torch.int64)
+    if below:
+        below = min(below, 3) if profile == "ties" else below
+        return torch.randint(0, min(below, info.max + 1), shape, generator=gen)
+    low, high = -20, 21
+    if profile in ("positive", "constant"):
+        low, high = 1, 10
+    elif profile == "ties":
+        low, high = -3, 4
+    elif profile == "big" and info.bits < 64:
+        low, high = info.min, info.max + 1
+    elif profile == "wide":
+        low, high = (-(2**20), 2**20) if info.bits > 16 else (info.min, info.max + 1)
+    return torch.randint(max(low, info.min), min(high, info.max + 1), shape, generator=gen)
+
+
+def values(
+    profile: str, shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator, below: int = 0
+) -> torch.Tensor:
+    if dtype.is_floating_point:
+        return _floats(profile, shape, dtype, gen).to(dtype)
+    if dtype == torch.bool:
+        share = {"zeros": 0.0, "constant": 1.0}.get(profile, 0.5)
+        return torch.rand(shape, generator=gen) < share
+    return _integers(profile, shape, dtype, gen, below).to(dtype)
+
+
+# ---- layouts ----
+
+
+def _junk(shape: list[int], dtype: torch.dtype) -> torch.Tensor:
+    """Memory with something in it that no result may depend on."""
+    if dtype == torch.bool:
+        return torch.ones(shape, dtype=dtype)
+    return torch.full(shape, FLOAT_JUNK if dtype.is_floating_point else INT_JUNK, dtype=dtype)
+
+
+Make = Callable[[tuple[int, ...]], torch.Tensor]
+
+
+def arrange(
+    layout: str | None, shape: tuple[int, ...], make: Make, gen: torch.Generator
+) -> torch.Tensor:
+    """A tensor of that shape in that layout; make(shape) draws its values."""
+    n = list(shape)
+    if layout == "expanded":
+        long = [d for d, size in enumerate(n) if size > 1]
+        if long:
+            d = long[int(torch.randint(len(long), (), generator=gen))]
+            return make((*n[:d], 1, *n[d + 1 :])).expand(shape)
+    x = make(shape)
+    if layout == "transposed" and len(n) > 1:
+        order = list(range(len(n)))[::-1]
+        return torch.empty(n[::-1], dtype=x.dtype).permute(order).copy_(x)
+    if layout == "sliced" and n:
+        return _junk([*n[:-1], 2 * n[-1] + 1], x.dtype)[..., 1 : 2 * n[-1] + 1 : 2].copy_(x)
+    if layout == "padded" and n:
+        return _junk([*n[:-1], n[-1] + 3], x.dtype)[..., : n[-1]].copy_(x)
+    if layout == "misaligned":
+        return _junk([x.numel() + 1], x.dtype)[1:].view(shape).copy_(x)
+    return x

@@ -1,0 +1,159 @@
+"""Runs an operator on the CPU with all its memory guarded (src/trial)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .. import _wick
+from .operator import NAMES, Operator
+
+FILLS = (0x7F, 0xFF)  # what results and scratch hold before a call: huge numbers, then NaN
+FORWARDS, BACKWARDS, SHUFFLED, AT_ONCE = range(4)
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a call is made."""
+
+    at_end: bool = True  # a guard right behind each tensor; else right in front of it
+    shift: int = 0  # elements that tensors begin later than aligned, unless at_end
+    fill: int = FILLS[0]
+    threads: int = 1
+    order: int = FORWARDS
+    seed: int = 0
+    repeats: int = 1
+
+    def settings(self) -> tuple[Any, ...]:
+        return (
+            *(self.at_end, self.shift, self.fill, self.threads, self.order, self.seed),
+            self.repeats,
+        )
+
+
+@dataclass
+class Outcome:
+    """What a call left. results: outputs, then what was written in place; None where not wanted."""
+
+    status: int = 0
+    message: str = ""
+    results: list[Any] = field(default_factory=list)
+    damage: str = ""
+    differs: int = -1
+    leaked: tuple[int, ...] = (0, 0, 0, 0)
+    loops: tuple[int, int] = (0, 0)
+
+    @property
+    def refused(self) -> bool:
+        return self.status != 0
+
+
+@dataclass(frozen=True)
+class Zone:
+    """A contiguous tensor in guarded memory (_wick.reserve), too large to be copied."""
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    def stride(self) -> tuple[int, ...]:
+        strides, step = [], 1
+        for size in reversed(self.shape):
+            strides.append(step)
+            step *= max(size, 1)
+        return tuple(reversed(strides))
+
+
+def _argument(value: Any, kind: str) -> Any:
+    if isinstance(value, (torch.Tensor, Zone)):
+        address = value.address if isinstance(value, Zone) else value.data_ptr()
+        about = NAMES[value.dtype], tuple(value.shape), tuple(value.stride())
+        return (address, *about, isinstance(value, Zone))
+    if kind == "shape":
+        return (tuple(value),)
+    return float(value) if kind == "float" else value
+
+
+def arguments(operator: Operator, values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(_argument(v, p.kind) for v, p in zip(values, operator.inputs))
+
+
+def _tensor(raw: bytearray, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Of a huge result only the tail has come back, and has no shape."""
+    flat = torch.frombuffer(raw, dtype=dtype) if raw else torch.empty(0, dtype=dtype)
+    n = 1
+    for size in shape:
+        n *= size
+    return flat.view(shape) if flat.numel() == n else flat
+
+
+def run(
+    operator: Operator,
+    values: Sequence[Any],
+    wanted: Sequence[bool],
+    shapes: Sequence[Any],
+    manner: Manner,
+) -> Outcome:
+    """shapes: (shape, type) of each output, None of a number (Operator.plan)."""
+    told = _wick.trial(
+        operator.namespace,
+        operator.name,
+        arguments(operator, values),
+        tuple(wanted),
+        manner.settings(),
+    )
+    results: list[Any] = []
+    for raw, about in zip(told["results"], shapes):
+        results.append(_tensor(raw, *about) if isinstance(raw, bytearray) else raw)
+    for raw, value in zip(told["written"], values):
+        if raw is not None:
+            flat = torch.frombuffer(raw, dtype=value.dtype) if raw else value.new_empty(0)
+            results.append(torch.as_strided(flat, value.shape, value.stride()))
+    return Outcome(
+        told["status"],
+        told["message"],
+        results,
+        told["damage"],
+        told["differs"],
+        told["leaked"],
+        told["loops"],
+    )
+
+
+def together(
+    operator: Operator,
+    calls: Sequence[Sequence[Any]],
+    wanted: Sequence[bool],
+    manner: Manner,
+    rounds: int,
+) -> int:
+    """The calls, by a thread each, at once; the index of one whose result changes, or -1."""
+    packed = tuple(arguments(operator, values) for values in calls)
+    return _wick.trial_together(
+        operator.namespace, operator.name, packed, tuple(wanted), manner.settings(), rounds
+    )
+
+
+def bits(value: Any) -> Any:
+    """A result as something that can be compared bit by bit."""
+    if isinstance(value, torch.Tensor):
+        return (
+            value.contiguous().view(torch.uint8)
+            if value.dim()
+            else value.reshape(1).view(torch.uint8)
+        )
+    return value
+
+
+def same(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Bit by bit: NaN are as equal as their bits."""
+    for x, y in zip(a, b):
+        if isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor):
+            if x.shape != y.shape or not torch.equal(bits(x), bits(y)):
+                return False
+        elif x is not y and not (x == y or (x != x and y != y)):
+            return False
+    return True

@@ -1,0 +1,204 @@
+"""gradient, as torch calls it: finite differences in f64, gradients that arrive in any layout, and
+inputs that have none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .. import draw
+from ..case import Case
+from ..compare import judge
+from ..finding import Result
+from ..oracle import ByGradient, Unanswered
+from ..subject import Call, Forward, Unfit
+from .values import number, place
+
+LAYOUTS = (None, "expanded", "transposed", "sliced")
+
+
+def judge_autograd(subject: Forward, case: Case) -> Result:
+    """case: small, and of f64 for the finite differences."""
+    result = Result()
+    try:
+        call = subject.prepare(case)
+    except (Unfit, Unanswered) as why:
+        return Result(skipped=str(why))
+    outcome = call.run()
+    if outcome.refused:
+        return Result(refused=outcome.message)
+    op = subject.operator
+    assert op.gradient is not None
+    given = {op.inputs[i].name for i, _ in op.gradient.gives}
+    leaves = [
+        p.name
+        for p, v in zip(op.inputs, call.values)
+        if isinstance(v, torch.Tensor) and v.is_floating_point()
+    ]
+    result.judged.append("gradient")
+    if subject.reference is not None:
+        _judge_missing(subject, case, call, leaves, given, result)
+        if not result.findings:
+            _judge_arriving(subject, case, call, [n for n in leaves if n in given], result)
+    if not result.findings and case.types.get("T", "f64") == "f64":
+        _judge_differences(subject, case, call, [n for n in leaves if n in given], result)
+    return result
+
+
+def _calls(call: Call, names: list[str], values: list[Any]) -> Callable[..., Any]:
+    """The operator as a function of the named inputs alone; its float outputs."""
+    op = call.operator
+    places = [[p.name for p in op.inputs].index(name) for name in names]
+
+    def function(*leaves: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        args = list(values)
+        for k, leaf in zip(places, leaves):
+            args[k] = leaf
+        given = op.function(*args)
+        results = given if isinstance(given, tuple) else (given,)
+        return tuple(r for r in results if isinstance(r, torch.Tensor) and r.is_floating_point())
+
+    return function
+
+
+def _leaves(call: Call, names: list[str]) -> list[torch.Tensor]:
+    values = dict(zip([p.name for p in call.operator.inputs], call.values))
+    return [values[name].detach().clone().requires_grad_() for name in names]
+
+
+def _arriving(case: Case, call: Call, layout: str | None) -> list[torch.Tensor | None]:
+    found: list[torch.Tensor | None] = []
+    for p, about in zip(call.operator.outputs, call.shapes):
+        if about is None or not about[1].is_floating_point:
+            found.append(None)
+            continue
+        gen = draw.generator(case.seed, f"d{p.name}")
+
+        def make(size: tuple[int, ...], dtype: torch.dtype = about[1], gen: Any = gen) -> Any:
+            return draw.values("normal", size, dtype, gen)
+
+        found.append(draw.arrange(layout, about[0], make, gen))
+    return found
+
+
+def _judge_missing(
+    subject: Forward, case: Case, call: Call, leaves: list[str], given: set[str], result: Result
+) -> None:
+    """Inputs that the reference's result depends on, but that get no gradient."""
+    names = [p.name for p in subject.operator.inputs]
+    known = subject.inputs_for_reference(case, dict(zip(names, call.values)))
+    oracle = ByGradient(
+        subject.operator,
+        subject.reference,
+        known,
+        _arriving(case, call, None),
+        leaves,
+        call.working,
+    )
+    try:
+        call.phase("reference")
+        oracle.exact()
+    except Exception:  # without a gradient of its own, the reference has nothing to say here
+        return
+    finally:
+        call.phase("judge")
+    gradient = subject.operator.gradient
+    assert gradient is not None
+    for name in sorted(oracle.reached - given):
+        result.add(
+            "gradient",
+            f"missing-{name}",
+            f"{gradient.backward} has no result d{name}, but the reference depends on {name}",
+            f"if {name} is not meant to have a gradient, the reference says {name}.detach()",
+        )
+
+
+def _judge_arriving(
+    subject: Forward, case: Case, call: Call, names: list[str], result: Result
+) -> None:
+    """Through torch, with gradients that arrive in several layouts."""
+    inputs = dict(zip([p.name for p in subject.operator.inputs], call.values))
+    known = subject.inputs_for_reference(case, inputs)
+    for layout in LAYOUTS:
+        arriving = _arriving(case, call, layout)
+        oracle = ByGradient(
+            subject.operator, subject.reference, known, arriving, names, call.working
+        )
+        try:
+            call.phase("reference")
+            expected = oracle.exact()
+        except RuntimeError:
+            return
+        finally:
+            call.phase("judge")
+        leaves = _leaves(call, names)
+        call.phase("operator")
+        try:
+            outputs = _calls(call, names, call.values)(*leaves)
+            got = torch.autograd.grad(
+                outputs, leaves, [dy for dy in arriving if dy is not None], allow_unused=True
+            )
+        except RuntimeError as error:
+            result.add("gradient", "fails", f"backward fails: {error}")
+            return
+        finally:
+            call.phase("judge")
+        for k, (name, g, e) in enumerate(zip(names, got, expected)):
+            g = torch.zeros_like(leaves[k]) if g is None else g
+            verdict = judge(g, e, call.working, lambda k=k, o=oracle: [s[k] for s in o.samples()])
+            if not verdict.ok:
+                how = f" when the gradient arrives {layout}" if layout else ""
+                result.add(
+                    "gradient",
+                    f"autograd-{name}",
+                    f"{place(f'{name}.grad', verdict.index or ())} is {number(verdict.got)}{how}, "
+                    f"but the reference's is {number(verdict.expected)}",
+                )
+                return
+
+
+def _judge_differences(
+    subject: Forward, case: Case, call: Call, names: list[str], result: Result
+) -> None:
+    """gradcheck. Where it does not take the reference either, the function has no such gradient."""
+    leaves = _leaves(call, names)
+    if not leaves or not any(leaf.numel() for leaf in leaves):
+        return
+    call.phase("operator")
+    said = _gradcheck(_calls(call, names, call.values), leaves)
+    call.phase("judge")
+    if not said:
+        return
+    if subject.reference is not None:
+        call.phase("reference")
+        reference = _gradcheck(_reference_function(subject, case, call, names), leaves)
+        call.phase("judge")
+        if reference:
+            result.notes.append("gradcheck does not take the reference either: not judged by it")
+            return
+    result.add("gradient", "gradcheck", "gradcheck in f64 fails", *said.strip().splitlines()[:6])
+
+
+def _gradcheck(function: Callable[..., Any], leaves: list[torch.Tensor]) -> str:
+    """What gradcheck says against it; "" if nothing."""
+    try:
+        torch.autograd.gradcheck(function, leaves, raise_exception=True)
+    except RuntimeError as error:
+        return str(error) or "it raises an error without words"
+    return ""
+
+
+def _reference_function(
+    subject: Forward, case: Case, call: Call, names: list[str]
+) -> Callable[..., Any]:
+    inputs = dict(zip([p.name for p in subject.operator.inputs], call.values))
+    known = subject.inputs_for_reference(case, inputs)
+
+    def function(*leaves: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        assert subject.reference is not None
+        values = subject.reference(subject.operator, {**known, **dict(zip(names, leaves))})
+        return tuple(v for v in values if isinstance(v, torch.Tensor) and v.is_floating_point())
+
+    return function

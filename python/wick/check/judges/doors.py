@@ -1,0 +1,102 @@
+"""refuse: wrong calls get an error that names the operator. opcheck: torch's own tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from ..case import Case
+from ..finding import Result
+from ..oracle import Unanswered
+from ..subject import Call, Forward, Unfit
+
+Wrong = tuple[str, list[Any]]
+
+
+def judge_refusals(subject: Forward, case: Case) -> Result:
+    """Wrong type, shape and device for each tensor, by both doors."""
+    result = Result()
+    try:
+        call = subject.prepare(case)
+    except (Unfit, Unanswered) as why:
+        return Result(skipped=str(why))
+    result.judged.append("refuse")
+    op = subject.operator
+    for what, values in _wrong_calls(call):
+        for door, words in ((op.function, "wick.ops"), (op.overload, "torch.ops")):
+            call.phase("operator")
+            try:
+                door(*values)
+            except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
+                if op.name not in str(error):
+                    result.notes.append(f"{what}: the error does not name the operator: {error}")
+                continue
+            finally:
+                call.phase("judge")
+            result.add("refuse", "accepted", f"{words} takes a call with {what}")
+    return result
+
+
+def _wrong_calls(call: Call) -> Iterator[Wrong]:
+    op = call.operator
+    for k, p in enumerate(op.inputs):
+        value = call.values[k]
+        if not isinstance(value, torch.Tensor):
+            continue
+
+        def but(other: Any, k: int = k) -> list[Any]:
+            return [*call.values[:k], other, *call.values[k + 1 :]]
+
+        yield f"complex {p.name}", but(torch.zeros(value.shape, dtype=torch.complex64))
+        yield f"a str for {p.name}", but("x")
+        for dtype in (torch.float32, torch.float64, torch.int64):
+            fits = not _may_be(call, k, dtype)
+            if fits:
+                yield f"{dtype} {p.name}", but(value.to(dtype))
+        if "*" not in p.type:
+            yield f"{p.name} of one more dimension", but(value[None])
+        others = [v for i, v in enumerate(call.values) if i != k and isinstance(v, torch.Tensor)]
+        if others:
+            yield f"{p.name} on another device", but(value.to("meta"))
+
+
+def _may_be(call: Call, k: int, dtype: torch.dtype) -> bool:
+    """Whether the signature lets this tensor have that type in this call."""
+    p, op = call.operator.inputs[k], call.operator
+    if call.values[k].dtype == dtype:
+        return True
+    alone = sum(q.is_tensor and q.element == p.element for q in op.inputs) == 1
+    uses = any(q.is_tensor and q.element == "A" for q in op.inputs) and p.element == "T"
+    from ..operator import NAMES
+
+    return alone and not uses and NAMES.get(dtype) in op.variables.get(p.element, [])
+
+
+def judge_opcheck(subject: Forward, case: Case) -> Result:
+    result = Result()
+    try:
+        call = subject.prepare(case)
+    except (Unfit, Unanswered) as why:
+        return Result(skipped=str(why))
+    op = subject.operator
+    if any(about is None for about in call.shapes):
+        return Result(skipped="returns a plain number, which has no fake implementation")
+    gives = set() if op.gradient is None else {i for i, _ in op.gradient.gives}
+    values = [
+        v.clone().requires_grad_()
+        if k in gives and isinstance(v, torch.Tensor) and v.is_floating_point()
+        else v
+        for k, v in enumerate(call.values)
+    ]
+    keywords = {f"want_{p.name}": w for p, w in zip(op.outputs, call.wanted) if p.optional}
+    result.judged.append("opcheck")
+    call.phase("operator")
+    said = torch.library.opcheck(op.overload, tuple(values), keywords, raise_exception=False)
+    call.phase("judge")
+    for test, outcome in said.items():
+        if outcome != "SUCCESS":
+            lines = [line for line in str(outcome).strip().splitlines() if line.strip()]
+            result.add("opcheck", test, f"{test}: {lines[0] if lines else outcome}", *lines[1:4])
+    return result

@@ -1,0 +1,211 @@
+"""huge: more than 2^31 elements, where an index of 32 bits ends.
+
+Inputs are zeros but for their tail, and of a result only the tail is kept (src/trial/zone.c), so that
+this needs no memory to speak of. The tail is compared with what the operator makes of the tail alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any
+
+import torch
+
+from ... import _wick
+from .. import draw, guarded
+from ..case import Case
+from ..finding import Result
+from ..guarded import AT_ONCE, Manner, Zone
+from ..operator import DTYPES, Operator
+from .values import place
+
+ELEMENTS = 2**31 + 2**21
+LARGE = 1 << 30  # bytes; below it memory is memory
+ROWS = 4099
+BEFORE = 30_011  # rows of zeros, to see whether they make a difference
+
+
+def plan_huge(op: Operator) -> Case | None:
+    """The smallest types and one dim that is large; None where no tensor has a dim."""
+    types = {
+        name: min(kinds, key=lambda k: (DTYPES[k].itemsize, k != "f16"))
+        for name, kinds in op.variables.items()
+    }
+    scalars = {p.name: scalar(p) for p in op.scalars}
+    for dim in _candidates(op):
+        dims: dict[str, Any] = {name: (3,) if leading else 3 for name, leading in op.dims.items()}
+        for name in _in_front(op, dim):
+            dims[name] = () if op.dims[name] else 1
+        case = Case(op.name, types, dims, scalars, values="positive")
+        per_row = _most(op, _sized(op, case, dim, 1000)) / 1000
+        if per_row >= 1:
+            return _sized(op, case, dim, math.ceil(ELEMENTS / per_row))
+    return None
+
+
+def scalar(p: Any) -> Any:
+    if p.default is not None:
+        return p.default
+    return {"int": 1, "float": 1.0, "bool": False, "choice": (p.choices or ("",))[0]}.get(
+        p.kind, ""
+    )
+
+
+def _sized(op: Operator, case: Case, dim: str, rows: int) -> Case:
+    return case.with_dim(dim, (rows,) if op.dims[dim] else rows)
+
+
+def _sizes(p: Any) -> list[str]:
+    return [s.strip().lstrip("*") for s in p.type.partition("[")[2].rstrip("]").split(",")]
+
+
+def _candidates(op: Operator) -> list[str]:
+    """Dims that stand alone in front of a result or an input, those of results first."""
+    found = []
+    for p in (*op.outputs, *op.inputs):
+        if p.is_tensor:
+            found += [s for s in _sizes(p) if s in op.dims and s not in found]
+    return found
+
+
+def _in_front(op: Operator, dim: str) -> set[str]:
+    """Dims that come before it in some tensor: they must be 1, so that its end is the tensor's."""
+    front: set[str] = set()
+    for p in (*op.outputs, *op.inputs):
+        if p.kind in ("tensor", "shape") and dim in _sizes(p):
+            for size in _sizes(p)[: _sizes(p).index(dim)]:
+                front |= {name for name in op.dims if name in size}
+    return front - {dim}
+
+
+def _most(op: Operator, case: Case) -> int:
+    inputs, outputs, _, _ = op.plan(case)
+    return max((math.prod(a[0]) for a in (*inputs, *outputs) if a and a[1]), default=0)
+
+
+def _large_dim(op: Operator, case: Case) -> str:
+    return max(op.dims, key=lambda n: math.prod(case.dims[n]) if op.dims[n] else case.dims[n])
+
+
+# ---- the calls ----
+
+
+def judge_huge(op: Operator, case: Case, phase: Any) -> Result:
+    dim = _large_dim(op, case)
+    result = Result(judged=["huge"])
+    small = _sized(op, case, dim, ROWS)
+    tail = _inputs(op, small)
+    expected = _call(op, small, tail, phase)
+    if expected.refused:
+        return Result(refused=expected.message)
+    longer = _sized(op, case, dim, BEFORE + ROWS)
+    padded = _call(op, longer, _padded(op, longer, tail), phase)
+    independent = not padded.refused and all(
+        _tails_agree(a, b) for a, b in zip(padded.results, expected.results)
+    )
+    outcome = _call(op, case, _huge_inputs(op, case, tail), phase)
+    if outcome.refused:
+        result.refused = outcome.message
+        return result
+    if not independent:
+        result.notes.append("rows hang together: only that it does not crash was judged")
+        return result
+    names = [p.name for p in op.outputs] + [p.name for p in op.inputs if p.in_place]
+    for name, got, wanted in zip(names, outcome.results, expected.results):
+        if not _tails_agree(got, wanted):
+            where = f"dim {dim} = {case.dims[dim]}"
+            result.add(
+                "huge",
+                f"values-{name}",
+                f"the end of {name} is wrong when it has more than 2^31 elements",
+                f"{where}: it should be what the operator gives for the last {ROWS} rows alone",
+                _first_difference(name, got, wanted),
+            )
+    return result
+
+
+def _inputs(op: Operator, case: Case) -> list[Any]:
+    about, _, _, _ = op.plan(case)
+    values: list[Any] = []
+    for p, a in zip(op.inputs, about):
+        if p.dim is not None:
+            values.append(case.dims[p.dim])
+        elif p.is_scalar:
+            values.append(case.scalars[p.name])
+        elif not p.is_tensor:
+            values.append(tuple(a[0]))
+        else:
+            gen = draw.generator(case.seed, p.name)
+            values.append(draw.values("positive", tuple(a[0]), DTYPES[a[1]], gen, 1))
+    return values
+
+
+def _padded(op: Operator, case: Case, tail: list[Any]) -> list[Any]:
+    """The same with zeros in front."""
+    about, _, _, _ = op.plan(case)
+    values: list[Any] = []
+    for p, a, value in zip(op.inputs, about, tail):
+        if isinstance(value, torch.Tensor) and math.prod(a[0]) > value.numel():
+            x = torch.zeros(tuple(a[0]), dtype=value.dtype)
+            x.view(-1)[-value.numel() :] = value.flatten()
+            values.append(x)
+        else:
+            values.append(_size_or(p, a, case, value))
+    return values
+
+
+def _size_or(p: Any, about: Any, case: Case, value: Any) -> Any:
+    if p.dim is not None:
+        return case.dims[p.dim]
+    return tuple(about[0]) if p.kind == "shape" else value
+
+
+def _huge_inputs(op: Operator, case: Case, tail: list[Any]) -> list[Any]:
+    about, _, _, _ = op.plan(case)
+    values: list[Any] = []
+    for p, a, value in zip(op.inputs, about, tail):
+        n = math.prod(a[0]) * value.element_size() if isinstance(value, torch.Tensor) else 0
+        if n >= LARGE:
+            address, room = _wick.reserve(p.name, n)
+            raw = value.contiguous().view(-1).view(torch.uint8)
+            assert raw.numel() <= room
+            ctypes.memmove(address + n - raw.numel(), raw.data_ptr(), raw.numel())
+            values.append(Zone(address, tuple(a[0]), value.dtype))
+        elif n and math.prod(a[0]) != value.numel():
+            values.append(_padded(op, case, tail)[len(values)])
+        else:
+            values.append(_size_or(p, a, case, value))
+    return values
+
+
+def _call(op: Operator, case: Case, values: list[Any], phase: Any) -> guarded.Outcome:
+    _, outputs, _, _ = op.plan(case)
+    shapes = [None if s is None else (s[0], DTYPES[s[1]]) for s in outputs]
+    phase("operator")
+    manner = Manner(threads=2, order=AT_ONCE)
+    outcome = guarded.run(op, values, [True] * len(op.outputs), shapes, manner)
+    phase("judge")
+    return outcome
+
+
+def _ends(a: Any, b: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    x, y = torch.as_tensor(a).flatten(), torch.as_tensor(b).flatten()
+    n = min(x.numel(), y.numel())
+    return x[x.numel() - n :].double(), y[y.numel() - n :].double()
+
+
+def _wrong(a: Any, b: Any) -> torch.Tensor:
+    """Wrong by more than the order of additions explains."""
+    x, y = _ends(a, b)
+    return ~(((x - y).abs() <= 0.02 * torch.maximum(x.abs(), y.abs())) | (x == y))
+
+
+def _tails_agree(a: Any, b: Any) -> bool:
+    return a is None or b is None or not bool((_wrong(a, b)).any())
+
+
+def _first_difference(name: str, got: Any, wanted: Any) -> str:
+    x, y = _ends(got, wanted)
+    flat = int(_wrong(got, wanted).nonzero()[0])
+    return f"{place(name, (flat - x.numel(),))} (flat) is {x[flat]:g}, expected {y[flat]:g}"

@@ -1,0 +1,103 @@
+"""stream: on a GPU, work goes to the current stream and can be captured into a graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .. import guarded
+from ..case import Case
+from ..finding import Result
+from ..oracle import Unanswered
+from ..subject import Call, Forward, Unfit
+
+DELAY = 20_000_000  # clock cycles: long enough for a launch on another stream to overtake
+
+
+def judge_stream(subject: Forward, case: Case) -> Result:
+    result = Result()
+    try:
+        call = subject.prepare(case)
+        alone = call.run()
+    except (Unfit, Unanswered) as why:
+        return Result(skipped=str(why))
+    if alone.refused:
+        return Result(refused=alone.message)
+    result.judged.append("stream")
+    _judge_side_stream(call, alone.results, result)
+    _judge_graph(call, alone.results, result)
+    return result
+
+
+def _on_device(call: Call) -> list[Any]:
+    return [v.to(call.device) if isinstance(v, torch.Tensor) else v for v in call.values]
+
+
+def _results(call: Call, given: Any, values: list[Any]) -> list[Any]:
+    outputs = (
+        [] if not call.operator.outputs else list(given) if isinstance(given, tuple) else [given]
+    )
+    outputs += [v for p, v in zip(call.operator.inputs, values) if p.in_place]
+    return [r.cpu() if isinstance(r, torch.Tensor) else r for r in outputs]
+
+
+def _judge_side_stream(call: Call, wanted: list[Any], result: Result) -> None:
+    """Inputs are written late on another stream than the default one: who does not wait reads junk,
+    and who writes elsewhere is overtaken by the reader."""
+    finished = _on_device(call)
+    late = [torch.zeros_like(v) if isinstance(v, torch.Tensor) else v for v in finished]
+    stream = torch.cuda.Stream(call.device)
+    torch.cuda.synchronize(call.device)
+    call.phase("operator")
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(DELAY)
+        for to, value in zip(late, finished):
+            if isinstance(to, torch.Tensor):
+                to.copy_(value)
+        given = call.operator.function(*late)
+        copies = [g.clone() if isinstance(g, torch.Tensor) else g for g in _as_list(given)]
+    torch.cuda.synchronize(call.device)
+    call.phase("judge")
+    got = _results(call, tuple(copies) if len(copies) != 1 else copies[0], late)
+    if not guarded.same(got, wanted):
+        result.add(
+            "stream",
+            "side",
+            "on a stream of its own the result is another",
+            "the kernel is not launched on the current stream: use the launch of <wick/op.h>",
+        )
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, tuple) else [value]
+
+
+def _judge_graph(call: Call, wanted: list[Any], result: Result) -> None:
+    """Captured with other inputs, then replayed with these."""
+    finished = _on_device(call)
+    static = [torch.zeros_like(v) if isinstance(v, torch.Tensor) else v for v in finished]
+    graph = torch.cuda.CUDAGraph()
+    call.phase("operator")
+    try:
+        call.operator.function(*static)  # whatever is done once is done before
+        torch.cuda.synchronize(call.device)
+        with torch.cuda.graph(graph):
+            given = call.operator.function(*static)
+        for to, value in zip(static, finished):
+            if isinstance(to, torch.Tensor):
+                to.copy_(value)
+        graph.replay()
+        torch.cuda.synchronize(call.device)
+    except RuntimeError as error:
+        result.add("stream", "capture", f"it cannot be captured into a CUDA graph: {error}")
+        return
+    finally:
+        call.phase("judge")
+    if not guarded.same(_results(call, given, static), wanted):
+        result.add(
+            "stream",
+            "replay",
+            "replayed from a CUDA graph the result is another",
+            "something was computed on the host, or on another stream, when it was captured",
+        )

@@ -1,0 +1,86 @@
+"""threads: the same result however loops are cut, in whatever order their pieces run, and whoever
+else calls the operator meanwhile."""
+
+from __future__ import annotations
+
+import torch
+
+from .. import guarded
+from ..case import Case
+from ..finding import Result
+from ..guarded import AT_ONCE, BACKWARDS, FORWARDS, SHUFFLED, Manner
+from ..oracle import Unanswered
+from ..subject import Call, Unfit
+from .values import Subject
+
+COUNTS = (2, 3, 5, 16)
+AT_ONCE_COUNTS = (2, 3)  # about as many as there are CPUs: more would wait, not meet
+ROUNDS = 300  # of pieces that run at once: what happens seldom
+CALLERS = 4
+
+
+def judge_threads(subject: Subject, case: Case) -> Result:
+    result = Result()
+    try:
+        call = subject.prepare(case)
+        alone = call.run()
+    except (Unfit, Unanswered) as why:
+        return Result(skipped=str(why))
+    if alone.refused:
+        return Result(refused=alone.message)
+    result.judged.append("threads")
+    if alone.loops[1] > 1:
+        _judge_cuts(call, alone, result)
+    if not result.findings:
+        _judge_callers(subject, case, call, result)
+    return result
+
+
+def _judge_cuts(call: Call, alone: guarded.Outcome, result: Result) -> None:
+    for threads in COUNTS:
+        for order in (FORWARDS, BACKWARDS, SHUFFLED):
+            cut = call.run(Manner(threads=threads, order=order, seed=threads))
+            if cut.refused or not guarded.same(alone.results, cut.results):
+                _report(result, threads, order)
+                return
+    rounds = _rounds(call)
+    for threads in AT_ONCE_COUNTS:
+        manner = Manner(threads=threads, order=AT_ONCE, repeats=rounds)
+        at_once = call.run(manner)
+        if at_once.differs >= 0 or not guarded.same(alone.results, at_once.results):
+            _report(result, threads, AT_ONCE)
+            return
+
+
+def _rounds(call: Call) -> int:
+    """As many as take about as long, whatever the size."""
+    elements = sum(v.numel() for v in call.values if isinstance(v, torch.Tensor))
+    return max(8, min(ROUNDS, 10_000_000 // max(1, elements)))
+
+
+def _report(result: Result, threads: int, order: int) -> None:
+    if order == FORWARDS:
+        kind, title = "count", f"with {threads} threads the result is another than with one"
+    elif order == AT_ONCE:
+        kind, title = "race", f"the result changes when {threads} threads run at once"
+    else:
+        kind = "order"
+        title = f"the result hangs on which of {threads} pieces of a parallel loop runs first"
+    result.add("threads", kind, title, "pieces of wick_parallel must not share what they write")
+
+
+def _judge_callers(subject: Subject, case: Case, call: Call, result: Result) -> None:
+    """Several threads call it, each with other values."""
+    calls = [call.values]
+    for k in range(1, CALLERS):
+        calls.append(subject.prepare(case.but(seed=case.seed + 1000 * k)).values)
+    call.phase("operator")
+    differs = guarded.together(call.operator, calls, call.wanted, Manner(), _rounds(call))
+    call.phase("judge")
+    if differs >= 0:
+        result.add(
+            "threads",
+            "callers",
+            f"the result changes when {CALLERS} threads call the operator at once",
+            "something static, or global, is written",
+        )

@@ -1,0 +1,173 @@
+"""forward, gradient and memory: what a guarded call leaves, against the reference.
+
+One case is called three times: with a guard right behind every tensor, again with other bytes in the
+results before the call, and with a guard right in front.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .. import guarded
+from ..case import Case
+from ..compare import Verdict, judge
+from ..finding import Result
+from ..guarded import FILLS, Manner, Outcome
+from ..oracle import Unanswered
+from ..subject import Backward, Call, Forward, Unfit
+
+Subject = Forward | Backward
+
+
+def number(value: Any) -> str:
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
+
+
+def place(name: str, index: tuple[int, ...]) -> str:
+    return f"{name}[{', '.join(map(str, index))}]" if index else name
+
+
+def judge_values(subject: Subject, case: Case, only: set[str]) -> Result:
+    result = Result()
+    tag = "gradient" if isinstance(subject, Backward) else "forward"
+    try:
+        call = subject.prepare(case)
+        expected = call.expected() if call.oracle is not None and tag in only else None
+    except (Unfit, Unanswered) as why:
+        result.skipped = f"{type(why).__name__.lower()}: {why}"
+        return result
+    first = call.run()
+    if first.refused:
+        result.refused = first.message
+        return result
+    if expected is not None:
+        _compare(call, tag, first.results, expected, result)
+    if "memory" in only or expected is not None:
+        result.judged.append("memory")
+        _judge_memory(call, first, result)
+        front = call.run(Manner(at_end=False, shift=case.seed % 2))
+        _report_damage(front, result)
+        if expected is not None and not guarded.same(first.results, front.results):
+            _compare(call, tag, front.results, expected, result)
+    if expected is not None and tag == "forward" and case.seed % 4 == 0:
+        _judge_doors(call, case, expected, result)
+    return result
+
+
+# ---- against the reference ----
+
+
+def _compare(call: Call, tag: str, got: list[Any], expected: list[Any], result: Result) -> None:
+    if tag not in result.judged:
+        result.judged.append(tag)
+    seen: list[list[Any]] = []
+
+    def samples() -> list[list[Any]]:
+        if not seen:
+            seen.extend(call.samples(expected))
+        return seen
+
+    for k, (name, g, e) in enumerate(zip(call.outcome_names, got, expected)):
+        if g is None or e is None:
+            continue
+        g, e = torch.as_tensor(g), torch.as_tensor(e)
+        if not isinstance(got[k], torch.Tensor) and g.is_floating_point():
+            g = g.double()
+        try:
+            verdict = judge(
+                g, e, call.working, lambda k=k: [torch.as_tensor(s[k]) for s in samples()]
+            )
+        except ValueError as error:
+            result.add(tag, "shape", f"{name} has shape {list(g.shape)}, but {error}")
+            continue
+        result.worst = max(result.worst, verdict.worst if verdict.ok else 0.0)
+        if verdict.zero_signs:
+            result.notes.append(f"{name}: zeros of another sign than the reference's")
+        if not verdict.ok:
+            _report_values(call, tag, name, verdict, result)
+
+
+def _report_values(call: Call, tag: str, name: str, v: Verdict, result: Result) -> None:
+    assert v.index is not None
+    kind = "values"
+    if v.expected != v.expected or v.got != v.got:
+        kind = "nan"
+    elif abs(v.expected) == float("inf") or abs(v.got) == float("inf"):
+        kind = "inf"
+    source = "the reference" if tag == "forward" else "the reference's gradient"
+    title = f"{place(name, v.index)} is {number(v.got)}, but {source} is {number(v.expected)}"
+    details = []
+    if kind == "values" and v.allowed:
+        error = abs(v.got - v.expected)
+        details.append(f"off by {error:.3g}, where {v.allowed:.3g} is allowed")
+    if v.total > 1:
+        details.append(f"{v.wrong} of {v.total} elements of {name} are wrong")
+    result.add(tag, f"{kind}-{name}", title, *details)
+
+
+def _judge_doors(call: Call, case: Case, expected: list[Any], result: Result) -> None:
+    """As a person calls it: the tensors as they are, through wick.ops and torch.ops."""
+    op = call.operator
+    for door in (op.function, op.overload):
+        values = [v.clone() if p.in_place else v for p, v in zip(op.inputs, call.values)]
+        keywords = {f"want_{p.name}": w for p, w in zip(op.outputs, call.wanted) if p.optional}
+        call.phase("operator")
+        try:
+            given = door(*values, **keywords)
+        except (RuntimeError, TypeError) as error:
+            result.add("forward", "door", f"the call is refused: {error}")
+            return
+        finally:
+            call.phase("judge")
+        results = list(given) if isinstance(given, tuple) else [given]
+        results = results[: len(op.outputs)]
+        results += [v for p, v in zip(op.inputs, values) if p.in_place]
+        _compare(call, "forward", results, expected, result)
+
+
+# ---- memory ----
+
+
+def _report_damage(outcome: Outcome, result: Result) -> None:
+    for line in dict.fromkeys(outcome.damage.splitlines()):
+        result.add("memory", f"outside-{line.split()[-1]}", line)
+
+
+def _judge_memory(call: Call, first: Outcome, result: Result) -> None:
+    """With other bytes in the results before the call, they are the same after it."""
+    _report_damage(first, result)
+    second = call.run(Manner(fill=FILLS[1]))
+    _report_damage(second, result)
+    if second.refused or guarded.same(first.results, second.results):
+        return
+    third = call.run(Manner(fill=FILLS[1]))
+    steady = guarded.same(second.results, third.results)
+    for name, a, b in zip(call.outcome_names, first.results, second.results):
+        if not isinstance(a, torch.Tensor) or guarded.same([a], [b]):
+            continue
+        where = _unwritten(a, b)
+        if where is not None:
+            result.add("memory", f"unwritten-{name}", f"{place(name, where)} is not written")
+        elif steady:
+            result.add(
+                "memory",
+                f"uninitialised-{name}",
+                f"{name} depends on what was in memory before the call",
+                "scratch, or the result itself, is read before it is written",
+            )
+        else:
+            result.add("repeat", f"unsteady-{name}", f"{name} differs from one call to the next")
+
+
+def _unwritten(a: torch.Tensor, b: torch.Tensor) -> tuple[int, ...] | None:
+    """The first element that still holds what it was filled with, both times."""
+    size = a.element_size()
+    left = guarded.bits(a).reshape(-1, size) == FILLS[0]
+    right = guarded.bits(b).reshape(-1, size) == FILLS[1]
+    both = (left & right).all(1)
+    if not both.any():
+        return None
+    flat = int(both.nonzero()[0])
+    return tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), a.shape))

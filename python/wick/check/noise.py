@@ -1,0 +1,150 @@
+"""How far apart right answers may be: the reference computed with rounding errors.
+
+Every operation of the reference is carried out in float64, and its result is then moved at random by
+as much as one rounding in the accumulator's precision could move it; a sum by as much as its length
+times that, taken of the magnitudes that are summed. What such runs differ by is what an operator that
+computes the same may differ by. Where the answer hangs on a tie, or cancels, they differ by much, and
+an operator may too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+aten = torch.ops.aten
+
+# Sums: what is added are products or single elements, so that of the magnitudes gives their size.
+_SUMS = {
+    aten.sum.default,
+    aten.sum.dim_IntList,
+    aten.mean.default,
+    aten.mean.dim,
+    aten.cumsum.default,
+    aten.mm.default,
+    aten.bmm.default,
+    aten.addmm.default,
+    aten.baddbmm.default,
+    aten.mv.default,
+    aten.addmv.default,
+    aten.dot.default,
+    aten.convolution.default,
+    aten.index_add.default,
+    aten.scatter_add.default,
+}
+# Of torch's core operations these are not one rounding but many: taken apart as well.
+_COMPOSITE = {
+    aten.gelu.default,
+    aten.elu.default,
+    aten._softmax.default,
+    aten._log_softmax.default,
+    aten.native_layer_norm.default,
+    aten.native_layer_norm_backward.default,
+    aten.native_group_norm.default,
+    aten.native_group_norm_backward.default,
+}
+
+
+class Noise(TorchDispatchMode):
+    """In it, operations on float64 are rounded at random. level: one rounding, relative."""
+
+    def __init__(self, level: float, seed: int) -> None:
+        super().__init__()
+        self.level = level
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in (aten.var.correction, aten.var_mean.correction):
+            with self:
+                return _variance(func, *args, **kwargs)
+        if func not in _SUMS and (func in _COMPOSITE or torch.Tag.core not in func.tags):
+            parts = _decompositions().get(func)
+            if parts is not None:
+                with self:
+                    result = parts(*args, **kwargs)
+                if result is not NotImplemented:
+                    return result
+        result = func(*args, **kwargs)
+        if func.is_view:
+            return result
+        if func in _SUMS:
+            return self._disturb(result, self._sum_size(func, args, kwargs, result))
+        if func._schema.is_mutable:
+            for value in _tensors(result):
+                value.copy_(self._disturb(value))
+            return result
+        if isinstance(result, (tuple, list)):
+            return type(result)(self._disturb(value) for value in result)
+        return self._disturb(result)
+
+    def _disturb(self, value: Any, size: torch.Tensor | None = None) -> Any:
+        if not isinstance(value, torch.Tensor) or value.dtype != torch.float64:
+            return value
+        move = torch.rand(value.shape, generator=self.generator, dtype=torch.float64) * 2 - 1
+        moved = value + move * self.level * (value.abs() if size is None else size)
+        return torch.where(value.isfinite(), moved, value)
+
+    def disturb_input(self, value: torch.Tensor) -> torch.Tensor:
+        """An input moved by less than the operator can tell; what hangs on a tie falls either way."""
+        if value.dtype != torch.float64:
+            return value
+        move = torch.rand(value.shape, generator=self.generator, dtype=torch.float64) * 2 - 1
+        return torch.where(value.isfinite(), value + move * self.level * value.abs(), value)
+
+    def _sum_size(self, func: Any, args: Any, kwargs: Any, result: torch.Tensor) -> Any:
+        """Length of the sums times the magnitudes that are added up."""
+        if not isinstance(result, torch.Tensor) or result.dtype != torch.float64:
+            return None
+        absolute = [a.abs() if _is_float(a) else a for a in args]
+        return func(*absolute, **kwargs).abs() * _sum_length(func, args, result)
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    values = value if isinstance(value, (tuple, list)) else [value]
+    return [v for v in values if isinstance(v, torch.Tensor)]
+
+
+def _sum_length(func: Any, args: Sequence[Any], result: torch.Tensor) -> int:
+    if func in (aten.sum.default, aten.sum.dim_IntList, aten.mean.default, aten.mean.dim):
+        return max(1, args[0].numel() // max(1, result.numel()))
+    if func is aten.cumsum.default:
+        return max(1, args[0].shape[args[1]] if args[0].dim() else 1)
+    if func is aten.convolution.default:
+        return max(1, args[1][0].numel())
+    if func in (aten.index_add.default, aten.scatter_add.default):
+        return max(1, args[3].shape[args[1]] if args[3].dim() else 1)
+    added = func in (aten.addmm.default, aten.baddbmm.default, aten.addmv.default)
+    return max(1, args[1 if added else 0].shape[-1]) + added
+
+
+def _variance(func: Any, x: torch.Tensor, dim: Any = None, **kwargs: Any) -> Any:
+    """By its definition, each step of which is rounded."""
+    keep = kwargs.get("keepdim", False)
+    dims = list(range(x.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    n = math.prod(x.shape[d] for d in dims)
+    mean = x.mean(dims, keepdim=True)
+    centred = x - mean
+    correction = kwargs.get("correction")
+    below = max(0, n - (1 if correction is None else correction))
+    variance = (centred * centred).sum(dims, keepdim=keep) / below
+    if func is aten.var.correction:
+        return variance
+    return variance, mean if keep else mean.reshape(variance.shape)
+
+
+def _decompositions() -> Any:
+    """Imported when first needed: it takes seconds."""
+    from torch._decomp import decomposition_table
+
+    return decomposition_table

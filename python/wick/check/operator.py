@@ -1,0 +1,145 @@
+"""What is known of an operator: its parameters, from the C core, and its gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from .. import _wick
+from .case import Case, CaseError, parse
+
+DTYPES = {
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "i8": torch.int8,
+    "i16": torch.int16,
+    "i32": torch.int32,
+    "i64": torch.int64,
+    "u8": torch.uint8,
+    "bool": torch.bool,
+}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    kind: str  # tensor, shape, int, float, bool, str, choice
+    type: str  # as written
+    optional: bool
+    in_place: bool
+    dim: str | None  # of an int: the dim that it gives
+    choices: tuple[str, ...]
+    default: Any  # None: there is none
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.kind == "tensor"
+
+    @property
+    def is_scalar(self) -> bool:
+        """A number, truth or word that is nobody's size."""
+        return self.kind not in ("tensor", "shape") and self.dim is None
+
+    @property
+    def strided(self) -> bool:
+        return self.type.startswith("strided ")
+
+    @property
+    def element(self) -> str:
+        """The element type as written: a type, a variable or A."""
+        return self.type.removeprefix("strided ").partition("[")[0]
+
+
+def _parameter(about: dict[str, Any]) -> Parameter:
+    rest = {k: about[k] for k in ("name", "kind", "type", "optional", "in_place", "dim")}
+    return Parameter(**rest, choices=tuple(about["choices"]), default=about.get("default"))
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """How `backward` is fed from a call of the forward (src/signature/gradient.c)."""
+
+    backward: str
+    feeds: list[tuple[str, int, int, bool]]  # source, index, axis, optional; per input of backward
+    gives: list[tuple[int, bool]]  # the forward's input, and whether optional; per output
+
+
+class Operator:
+    def __init__(self, namespace: str, name: str) -> None:
+        self.namespace, self.name = namespace, name
+        about = _wick.parameters(namespace, name)
+        self.inputs = [_parameter(p) for p in about["inputs"]]
+        self.outputs = [_parameter(p) for p in about["outputs"]]
+        self.dims: dict[str, bool] = dict(about["dims"])  # name: stands for any number of them
+        self.variables: dict[str, list[str]] = dict(about["variables"])
+
+    @cached_property
+    def function(self) -> Any:
+        return _wick.find(self.namespace, self.name)
+
+    @property
+    def overload(self) -> Any:
+        return getattr(getattr(torch.ops, self.namespace), self.name).default
+
+    @property
+    def signature(self) -> str:
+        return self.function.__self__.signature
+
+    @property
+    def file(self) -> str:
+        return self.function.__self__.file
+
+    @cached_property
+    def gradient(self) -> Gradient | None:
+        found = _wick.gradient(self.namespace, self.name)
+        return None if found is None else Gradient(*found)
+
+    @property
+    def scalars(self) -> list[Parameter]:
+        return [p for p in self.inputs if p.is_scalar]
+
+    @property
+    def tensors(self) -> list[Parameter]:
+        return [p for p in self.inputs if p.is_tensor]
+
+    @property
+    def free_dims(self) -> list[str]:
+        return list(self.dims)
+
+    def plan(self, case: Case) -> tuple[list[Any], list[Any], int, int]:
+        """Shapes and types of a case's inputs and outputs, and the bytes moved; raises RuntimeError
+        where the sizes do not fit the signature."""
+        return _wick.plan(self.namespace, self.name, case.dims, case.types, case.absent)
+
+    def sample(self, kind: str, seed: int, budget: int = 0) -> dict[str, Any]:
+        return _wick.sample(self.namespace, self.name, kind, seed, budget)
+
+    def read_case(self, text: str) -> Case:
+        names = {p.name for p in (*self.inputs, *self.outputs)}
+        if self.gradient is not None:  # layouts of the backward's own arguments
+            backward = Operator(self.namespace, self.gradient.backward)
+            names |= {p.name for p in (*backward.inputs, *backward.outputs)}
+        case = parse(text, self.dims, {p.name: p.kind for p in self.scalars}, names)
+        for variable, types in self.variables.items():
+            if case.types.get(variable) not in types:
+                raise CaseError(f"{variable}: is missing or none of {', '.join(types)}")
+        return case
+
+    def is_arithmetic(self, element: str) -> bool:
+        """Integers of this element type are computed with; others are used to find something."""
+        if element not in self.variables:
+            return False
+        return element == "T" or any(p.is_tensor and p.element == element for p in self.outputs)
+
+
+def accumulator(dtype: torch.dtype) -> torch.dtype:
+    """What a type is summed in."""
+    if dtype == torch.float64:
+        return torch.float64
+    return torch.float32 if dtype.is_floating_point else torch.int64

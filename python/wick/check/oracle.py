@@ -1,0 +1,173 @@
+"""Who says what is right: the reference, or else the operator's own widest type on the CPU.
+
+An oracle answers in four voices: exact; in the accumulator's type; and with rounding errors (two
+seeds and more). The later ones are asked only where an element is further off than one rounding.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from . import guarded
+from .case import Case
+from .noise import Noise
+from .operator import DTYPES, Operator, accumulator
+from .reference import Reference
+
+NOISY = 3  # runs with rounding errors
+WIDEST = ("f64", "i64")
+
+
+class Unanswered(Exception):
+    """The oracle has no answer for this input: it is outside of what the operator is for."""
+
+
+def cast_floats(value: Any, dtype: torch.dtype) -> Any:
+    """Floats in that type; integers in 64 bits; always memory of its own."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.dtype.is_floating_point:
+        return value.to(dtype, copy=True, memory_format=torch.contiguous_format)
+    if value.dtype == torch.bool:
+        return value.clone(memory_format=torch.contiguous_format)
+    return value.to(torch.int64, copy=True, memory_format=torch.contiguous_format)
+
+
+class Oracle:
+    """Answers for one set of inputs, by name."""
+
+    def __init__(self, inputs: Mapping[str, Any], working: torch.dtype) -> None:
+        self.inputs, self.working = inputs, working
+
+    def answer(self, inputs: Mapping[str, Any]) -> list[Any]:
+        raise NotImplementedError
+
+    def exact(self) -> list[Any]:
+        return self._ask(torch.float64)
+
+    def samples(self) -> list[list[Any]]:
+        """Other answers that are as right."""
+        level = torch.finfo(self.working).eps if self.working.is_floating_point else 0.0
+        answers = [self._noisy(level, seed) for seed in range(NOISY)]
+        if self.working == torch.float32:
+            with contextlib.suppress(Exception):  # who insists on float64 has no other voice
+                answers.append(self._ask(self.working))
+        return answers
+
+    def _ask(self, dtype: torch.dtype) -> list[Any]:
+        return self.answer({n: cast_floats(v, dtype) for n, v in self.inputs.items()})
+
+    def _noisy(self, level: float, seed: int) -> list[Any]:
+        noise = Noise(level, seed)
+        inputs = {n: cast_floats(v, torch.float64) for n, v in self.inputs.items()}
+        inputs = {
+            n: noise.disturb_input(v) if isinstance(v, torch.Tensor) else v
+            for n, v in inputs.items()
+        }
+        with noise:
+            return self.answer(inputs)
+
+
+class ByReference(Oracle):
+    def __init__(
+        self,
+        operator: Operator,
+        reference: Reference,
+        inputs: Mapping[str, Any],
+        working: torch.dtype,
+    ) -> None:
+        super().__init__(inputs, working)
+        self.operator, self.reference = operator, reference
+
+    def answer(self, inputs: Mapping[str, Any]) -> list[Any]:
+        with torch.no_grad():
+            return self.reference(self.operator, inputs)
+
+
+class ByGradient(Oracle):
+    """The gradient of the reference, by autograd. wanted: the inputs whose gradient is asked for."""
+
+    def __init__(
+        self,
+        operator: Operator,
+        reference: Reference,
+        inputs: Mapping[str, Any],
+        arriving: Sequence[torch.Tensor | None],
+        wanted: Sequence[str],
+        working: torch.dtype,
+    ) -> None:
+        super().__init__(inputs, working)
+        self.operator, self.reference = operator, reference
+        self.arriving, self.wanted = arriving, wanted
+        self.reached: set[str] = set()  # inputs that the outputs depend on
+
+    def answer(self, inputs: Mapping[str, Any]) -> list[Any]:
+        leaves = [inputs[name].requires_grad_() for name in self.wanted]
+        with torch.enable_grad():
+            outputs = self.reference(self.operator, inputs)
+        pairs = [
+            (y, dy.to(y.dtype))
+            for y, dy in zip(outputs, self.arriving)
+            if dy is not None and isinstance(y, torch.Tensor) and y.requires_grad
+        ]
+        if not pairs:
+            return [torch.zeros_like(leaf) for leaf in leaves]
+        found = torch.autograd.grad(
+            [y for y, _ in pairs], leaves, [dy for _, dy in pairs], allow_unused=True
+        )
+        self.reached = {
+            n for n, g in zip(self.wanted, found) if g is not None and g.count_nonzero()
+        }
+        return [torch.zeros_like(x) if g is None else g for x, g in zip(leaves, found)]
+
+
+class ByWidest(Oracle):
+    """The operator itself, on the CPU, in a type that has room to spare."""
+
+    def __init__(
+        self, operator: Operator, case: Case, inputs: Mapping[str, Any], working: torch.dtype
+    ) -> None:
+        super().__init__(inputs, working)
+        self.operator, self.case = operator, case
+
+    @staticmethod
+    def serves(operator: Operator, case: Case) -> bool:
+        types = {widest(operator, name, kind) for name, kind in case.types.items()}
+        return bool(types) and None not in types and types != set(case.types.values())
+
+    def answer(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """Whatever the voice, the operator runs in its widest type: the inputs are what differs."""
+        kinds = {n: widest(self.operator, n, k) or k for n, k in self.case.types.items()}
+        case = self.case.but(types=kinds)
+        about, shapes, _, _ = self.operator.plan(case)
+        values = [
+            inputs[p.name].to(DTYPES[a[1]])
+            if isinstance(inputs[p.name], torch.Tensor)
+            else inputs[p.name]
+            for p, a in zip(self.operator.inputs, about)
+        ]
+        sizes = [None if s is None else (s[0], DTYPES[s[1]]) for s in shapes]
+        wanted = [p.name not in case.unwanted for p in self.operator.outputs]
+        outcome = guarded.run(self.operator, values, wanted, sizes, guarded.Manner())
+        if outcome.refused:
+            raise Unanswered(outcome.message)
+        return outcome.results
+
+
+def widest(operator: Operator, variable: str, kind: str) -> str | None:
+    """The type of the variable's list with the most room; None where it has none such."""
+    wanted = WIDEST[0] if DTYPES[kind].is_floating_point else WIDEST[1]
+    return wanted if wanted in operator.variables[variable] else None
+
+
+def working_type(case: Case, outputs: Sequence[torch.dtype]) -> torch.dtype:
+    """What the operator is expected to compute in."""
+    kinds = [DTYPES[case.types["T"]]] if "T" in case.types else list(outputs)
+    floats = [accumulator(k) for k in kinds if k.is_floating_point]
+    if not floats:
+        return torch.int64
+    return torch.float64 if all(f == torch.float64 for f in floats) else torch.float32

@@ -1,0 +1,239 @@
+"""Which cases: every size near a boundary, every value that is special, every layout and scalar.
+
+Cases are those of the forward; the backward is judged on the same ones. Sizes vary one dim at a time,
+the others stay small; values, layouts and scalars vary over a few sizes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from .case import Case, Size
+from .draw import LAYOUTS, PROFILES
+from .operator import DTYPES, Operator, Parameter
+
+SMALL = range(36)
+EDGES = (
+    *(47, 48, 49, 61, 63, 64, 65, 97, 127, 128, 129, 191, 255, 256, 257, 383, 511, 512, 513),
+    *(769, 1000, 1023, 1024, 1025, 2047, 2049, 3001, 4095, 4096, 4097, 8193, 16385, 32769),
+)
+LARGE = (65_535, 65_537, 131_073, 300_007, 1_048_579)
+STREAMING = 34 << 20  # bytes: a result that goes past the caches
+BUDGET = 1_500_000  # elements of a tensor whose sizes are drawn
+MOST_TYPES = 12  # choices of element types
+SWEEP_VALUES = ("normal", "positive", "wide", "ties")
+SHAPES_OF_LEADING: tuple[tuple[int, ...], ...] = (
+    (),
+    (1,),
+    (2, 3),
+    (3, 1, 2),
+    (2, 0, 3),
+    (1, 1, 1, 5),
+)
+
+
+class Planner:
+    def __init__(self, operator: Operator, seed: int, types: tuple[str, ...] = ()) -> None:
+        self.op, self.seed = operator, seed
+        self.only_types = types
+        self.random = random.Random(f"{seed} {operator.name}")
+        self.counter = itertools.count(seed * 100_000)
+
+    # ---- parts ----
+
+    def types(self) -> list[dict[str, str]]:
+        names = list(self.op.variables)
+        lists = [self.op.variables[n] for n in names]
+        if self.only_types:
+            lists = [[k for k in kinds if k in self.only_types] or kinds for kinds in lists]
+        choices = [dict(zip(names, kinds)) for kinds in itertools.product(*lists)]
+        if len(choices) > MOST_TYPES:
+            choices = self.random.sample(choices, MOST_TYPES)
+        return choices
+
+    def scalars(self) -> dict[str, Any]:
+        """Values for those that have no default; the others are left out."""
+        return {p.name: candidates(p)[0] for p in self.op.scalars if p.default is None}
+
+    def base(self, types: dict[str, str], dims: dict[str, Size], **more: Any) -> Case:
+        seed = next(self.counter)
+        return Case(self.op.name, types, dims, self.scalars(), seed=seed, **more)
+
+    def small_dims(self) -> dict[str, Size]:
+        return self.op.sample("random", self.random.getrandbits(32), BUDGET)
+
+    def odd_dims(self, budget: int = 40_000) -> dict[str, Size]:
+        return self.op.sample("odd", self.random.getrandbits(32), budget)
+
+    def around(self, name: str, size: int) -> dict[str, Size]:
+        """That dim of that size; the others small."""
+        dims = {n: self._few(n, size) for n in self.op.dims}
+        dims[name] = (size,) if self.op.dims[name] else size
+        return dims
+
+    def _few(self, name: str, beside: int) -> Size:
+        few = self.random.choice((1, 1, 2) if beside > 2000 else (1, 2, 3, 5))
+        return (few,) if self.op.dims[name] else few
+
+    def layout_choices(self, operator: Operator | None = None) -> list[tuple[str, str]]:
+        found = []
+        for p in (operator or self.op).tensors:
+            for layout in LAYOUTS:
+                if not (p.in_place and layout == "expanded"):
+                    found.append((p.name, layout))
+        return found
+
+    # ---- the whole ----
+
+    def sizes(self, thin: int = 1) -> Iterator[Case]:
+        """Every dim through all sizes. thin: only every so many of them."""
+        for types in self.types():
+            for name in self.op.dims:
+                sizes = (
+                    [*SMALL, *EDGES][::1]
+                    if thin == 1
+                    else [*SMALL, *EDGES][self.seed % thin :: thin]
+                )
+                for k, size in enumerate(sizes):
+                    values = SWEEP_VALUES[k % len(SWEEP_VALUES)]
+                    yield self.base(types, self.around(name, size), values=values)
+            for shape in SHAPES_OF_LEADING:
+                for name, leading in self.op.dims.items():
+                    if leading:
+                        yield self.base(types, {**self.small_dims(), name: shape})
+
+    def large(self) -> Iterator[Case]:
+        for types in self.types():
+            for name in self.op.dims:
+                for k, size in enumerate(LARGE):
+                    values = SWEEP_VALUES[k % 2]
+                    yield self.base(types, self.around(name, size), values=values)
+
+    def streaming(self) -> Iterator[Case]:
+        """Once per type, a result larger than the caches."""
+        for types in self.types():
+            size = min((DTYPES[k].itemsize for k in types.values()), default=4)
+            dims = self.op.sample("large", self.random.getrandbits(32), STREAMING // size)
+            yield self.base(types, dims)
+
+    def values(self) -> Iterator[Case]:
+        names = [p for p in PROFILES if p not in ("normal", "wide")]
+        for types in self.types():
+            for profile in names:
+                if profile == "big" and not _has_narrow(types):
+                    continue
+                for dims in (
+                    self.small_dims(),
+                    self.odd_dims(2000),
+                    self.odd_dims(),
+                    self.long_dims(),
+                ):
+                    yield self.base(types, dims, values=profile)
+
+    def long_dims(self) -> dict[str, Size]:
+        """One dim, drawn, of a thousand: long sums."""
+        names = list(self.op.dims)
+        return (
+            self.around(self.random.choice(names), 1000 + self.random.randrange(99))
+            if names
+            else {}
+        )
+
+    def layouts(self, operator: Operator | None = None) -> Iterator[Case]:
+        for types in self.types():
+            for name, layout in self.layout_choices(operator):
+                for dims in (self.small_dims(), self.odd_dims(2000)):
+                    yield self.base(types, dims, layouts={name: layout})
+            every = self.layout_choices(operator)
+            for _ in range(4 if every else 0):
+                some = dict(self.random.sample(every, min(3, len(every))))
+                yield self.base(types, self.odd_dims(2000), layouts=some)
+
+    def choices(self) -> Iterator[Case]:
+        """Every value of every scalar, and all of them together at random."""
+        for types in self.types():
+            for p in self.op.scalars:
+                for value in candidates(p):
+                    for dims in (self.small_dims(), self.odd_dims(2000)):
+                        case = self.base(types, dims)
+                        yield case.but(scalars={**case.scalars, p.name: value})
+            for _ in range(6 if self.op.scalars else 0):
+                drawn = {p.name: self.random.choice(candidates(p)) for p in self.op.scalars}
+                yield self.base(types, self.odd_dims(2000)).but(scalars=drawn)
+
+    def absences(self, operator: Operator | None = None) -> Iterator[Case]:
+        """Optional inputs and outputs there and not there."""
+        op = operator or self.op
+        inputs = [p.name for p in (*self.op.inputs, *op.inputs) if p.optional]
+        outputs = [p.name for p in op.outputs if p.optional]
+        inputs = list(dict.fromkeys(inputs))
+        for types in self.types():
+            for absent in _subsets(inputs):
+                for unwanted in _subsets(outputs):
+                    if absent or unwanted:
+                        more = {"absent": absent, "unwanted": unwanted}
+                        yield self.base(types, self.small_dims(), **more)
+                        yield self.base(types, self.odd_dims(2000), **more)
+
+    def drawn(self, count: int, operator: Operator | None = None) -> Iterator[Case]:
+        """Everything at random."""
+        every = self.layout_choices(operator)
+        kinds = [p for p in PROFILES if p != "big"]
+        for types in self.types():
+            for _ in range(count):
+                case = self.base(types, self.odd_dims(), values=self.random.choice(kinds))
+                scalars = {p.name: self.random.choice(candidates(p)) for p in self.op.scalars}
+                some = dict(self.random.sample(every, min(len(every), self.random.randrange(3))))
+                yield case.but(scalars=scalars, layouts=some)
+
+    def few(self, sizes: tuple[int, ...], values: tuple[str, ...] = ("normal",)) -> Iterator[Case]:
+        """Each type at each of these sizes, in each dim."""
+        for types in self.types():
+            for name in self.op.dims or ("",):
+                for size in sizes:
+                    for profile in values:
+                        dims = self.around(name, size) if name else {}
+                        yield self.base(types, dims, values=profile)
+
+    def tiny(self, count: int, only: str = "") -> Iterator[Case]:
+        """A few elements, for finite differences and the like. only: of this element type."""
+        for types in self.types():
+            if only and set(types.values()) & {"f16", "bf16", "f32", "f64"} not in ({only}, set()):
+                continue
+            for _ in range(count):
+                dims = self.op.sample("random", self.random.getrandbits(32), 24)
+                case = self.base(types, dims)
+                drawn = {p.name: self.random.choice(candidates(p)[:3]) for p in self.op.scalars}
+                yield case.but(scalars=drawn)
+
+
+def _has_narrow(types: dict[str, str]) -> bool:
+    """Types with less room than what they are summed in."""
+    return any(k in ("f16", "i8", "i16", "i32", "u8") for k in types.values())
+
+
+def _subsets(names: list[str]) -> list[tuple[str, ...]]:
+    if len(names) <= 3:
+        sizes = range(len(names) + 1)
+        return [c for n in sizes for c in itertools.combinations(names, n)]
+    return [(), tuple(names), *((n,) for n in names)]
+
+
+def candidates(p: Parameter) -> list[Any]:
+    """Values of a scalar; the first is the default, or a harmless one."""
+    if p.kind == "bool":
+        found: list[Any] = [False, True]
+    elif p.kind == "choice":
+        found = list(p.choices)
+    elif p.kind == "float":
+        found = [1.0, 0.5, 2.0, 1.5, -0.75, 0.0, 3.0]
+    elif p.kind == "int":
+        found = [1, 2, 0, 3, 5]
+    else:
+        found = ["", "a"]
+    if p.default is None:
+        return found
+    return [p.default, *(v for v in found if v != p.default)]

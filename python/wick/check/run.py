@@ -1,0 +1,540 @@
+"""The whole: targets are described, their cases handed to workers, what fails is made small."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .case import Case
+from .crew import Answer, Limits, Lost, Worker
+from .finding import Finding, Result
+from .shrink import shrink
+
+JUDGES = {
+    "forward": "results against the reference",
+    "gradient": "gradients against the reference's, and by finite differences",
+    "memory": "nothing read or written outside, every element written, inputs untouched",
+    "repeat": "the same result again, after other calls, in another process",
+    "threads": "the same result on any number of threads, from several callers",
+    "leak": "nothing left behind",
+    "refuse": "wrong calls get an error",
+    "opcheck": "torch.library.opcheck",
+    "huge": "more than 2^31 elements",
+    "stream": "on a GPU: streams and graphs",
+}
+CHUNK = 60  # cases that a worker takes at a time
+MOST_KINDS = 3  # faults of one judge of one operator that are followed up
+MOST_DEATHS = 6  # crashes and hangs of one judge of one operator
+SLOW = 3.0  # seconds of a case after which larger ones of its kind are left out
+
+
+@dataclass
+class Options:
+    only: list[str] = field(default_factory=lambda: list(JUDGES))
+    seed: int = 0
+    seconds: float = 0.0  # --time: further rounds with other seeds, until then
+    depth: str = "default"
+    types: list[str] = field(default_factory=list)
+    device: str = "cpu"
+    reference: str | None = None
+    case: str | None = None
+    jobs: int = 0
+    flags: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Target:
+    """path None: the operators that come with Wick. names: only these; () is all."""
+
+    path: str | None
+    names: tuple[str, ...] = ()
+    label: str = ""
+
+
+@dataclass
+class Fault:
+    target: Target
+    subject: str
+    judge: str
+    kind: str
+    title: str
+    details: list[str]
+    case: Case
+    count: int = 1
+    types: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Tally:
+    """What one judge did with one operator."""
+
+    cases: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)  # why: how often
+    refused: dict[str, int] = field(default_factory=dict)
+    worst: float = 0.0
+    worst_case: Case | None = None
+    deaths: int = 0
+    stopped: bool = False
+
+
+@dataclass
+class Subject:
+    target: Target
+    name: str
+    forward: str
+    signature: str
+    file: str
+    reference: str | None
+    problem: str
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    notes: dict[str, int] = field(default_factory=dict)
+    slow: dict[tuple[str, str], int] = field(default_factory=dict)  # (judge, dim): too large
+
+
+@dataclass
+class Report:
+    options: Options
+    subjects: list[Subject] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    errors: list[tuple[Target, str]] = field(default_factory=list)  # what could not be checked
+    seconds: float = 0.0
+    cases: int = 0
+
+    def unjudged(self) -> list[str]:
+        """What was to be judged and could not be."""
+        found = [f"{target.label}: {words}" for target, words in self.errors]
+        for subject in self.subjects:
+            tag = "forward" if subject.name == subject.forward else "gradient"
+            tally = subject.tallies.get(tag)
+            if tag not in self.options.only or self.options.case:
+                continue
+            if subject.problem:
+                found.append(f"{subject.name}: {subject.problem}")
+            elif tally is None or tally.cases == 0:
+                found.append(f"{subject.name}: {tag} was not judged: {_why(subject, tag)}")
+        return found
+
+    @property
+    def code(self) -> int:
+        return 1 if self.faults else 2 if self.unjudged() else 0
+
+
+def _why(subject: Subject, tag: str) -> str:
+    if subject.reference is None:
+        stem = os.path.splitext(os.path.basename(subject.file))[0]
+        return f"there is no reference (a function {subject.forward} in {stem}.py beside {stem}.c, or --reference)"
+    words = subject.tallies.get("skipped-values", Tally()).skipped
+    return max(words, key=lambda w: words[w]) if words else "no case was taken"
+
+
+@dataclass
+class Job:
+    subject: Subject
+    judge: str
+    cases: list[Case]
+
+
+Watcher = Callable[[str, int, int, str], None]  # event, done, total, words
+
+
+class Run:
+    def __init__(self, targets: Sequence[Target], options: Options, watch: Watcher) -> None:
+        self.options, self.watch = options, watch
+        self.report = Report(options)
+        self.targets: queue.SimpleQueue[Target] = queue.SimpleQueue()
+        for target in targets:
+            self.targets.put(target)
+        self.undescribed = len(targets)
+        self.jobs: list[Job] = []
+        self.lock = threading.Condition()
+        self.done = self.total = 0
+        self.busy = 0
+        self.round = 0
+        self.start = time.monotonic()
+        self.failure: BaseException | None = None
+
+    # ---- who does what ----
+
+    def run(self) -> Report:
+        n = self.options.jobs or min(os.cpu_count() or 1, 4)
+        threads = [threading.Thread(target=self._work, daemon=True) for _ in range(n)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if self.failure is not None:
+            raise self.failure
+        self.report.seconds = time.monotonic() - self.start
+        return self.report
+
+    def _work(self) -> None:
+        try:
+            worker = Worker()
+        except OSError as error:
+            self._fail(error)
+            return
+        try:
+            while True:
+                what = self._next(worker)
+                if what is None:
+                    return
+                if isinstance(what, Target):
+                    self._describe(worker, what)
+                else:
+                    self._judge_all(worker, what)
+                with self.lock:
+                    self.busy -= 1
+                    self.lock.notify_all()
+        except BaseException as error:
+            self._fail(error)
+        finally:
+            worker.close()
+
+    def _fail(self, error: BaseException) -> None:
+        with self.lock:
+            self.failure = self.failure or error
+            self.busy -= 1
+            self.lock.notify_all()
+
+    def _next(self, worker: Worker) -> Target | Job | None:
+        """A job of the worker's target if there is one, else another's, else a new target."""
+        with self.lock:
+            while self.failure is None:
+                mine = next((j for j in self.jobs if j.subject.target == worker.target), None)
+                if mine is None and not self.targets.empty():
+                    self.busy += 1
+                    return self.targets.get()
+                mine = mine or next(iter(self.jobs), None)
+                if mine is not None:
+                    self.jobs.remove(mine)
+                    self.busy += 1
+                    return mine
+                if self.busy == 0 and not self._again():
+                    return None
+                self.lock.wait(0.5)
+            return None
+
+    def _again(self) -> bool:
+        """--time: another round, with another seed."""
+        if time.monotonic() - self.start >= self.options.seconds or self.options.case:
+            return False
+        self.round += 1
+        targets = list(dict.fromkeys(s.target for s in self.report.subjects))
+        for target in targets:
+            self.targets.put(target)
+        return bool(targets)
+
+    # ---- describing ----
+
+    def _request(self, target: Target) -> dict[str, Any]:
+        return {
+            "path": target.path,
+            "device": self.options.device,
+            "reference": self.options.reference,
+            "flags": self.options.flags,
+        }
+
+    def _describe(self, worker: Worker, target: Target) -> None:
+        self.watch("loading", self.done, self.total, target.label)
+        worker.aim(target)
+        answer = worker.ask(
+            {
+                "do": "describe",
+                "target": self._request(target),
+                "names": list(target.names),
+                "only": self.options.only,
+                "seed": self.options.seed + self.round,
+                "types": self.options.types,
+                "depth": self.options.depth,
+                "case": self.options.case,
+            },
+            Limits(judge=600.0),
+        )
+        done = answer.done
+        if done is None or "operators" not in done:
+            words = answer.crash or (done or {}).get("error") or (done or {}).get("failed")
+            with self.lock:
+                self.report.errors.append((target, words or f"it ended with {answer.status}"))
+            return
+        if not done["operators"]:
+            with self.lock:
+                self.report.errors.append((target, f"has no operator {' or '.join(target.names)}"))
+        for about in done["operators"]:
+            self._add(target, about)
+
+    def _add(self, target: Target, about: dict[str, Any]) -> None:
+        with self.lock:
+            key = (target, about["name"])
+            known = {(s.target, s.name): s for s in self.report.subjects}
+            subject = known.get(key)
+            if subject is None:
+                fields = ("name", "forward", "signature", "file", "reference", "problem")
+                subject = Subject(target, **{k: about[k] for k in fields})
+                self.report.subjects.append(subject)
+            for task in about["tasks"]:
+                cases = [Case.unpack(c) for c in task["cases"]]
+                size = len(cases) if task["judge"] == "fresh" else CHUNK
+                for k in range(0, len(cases), max(1, size)):
+                    self.jobs.append(Job(subject, task["judge"], cases[k : k + size]))
+                self.total += len(cases)
+            self.lock.notify_all()
+
+    # ---- judging ----
+
+    def _judge_all(self, worker: Worker, job: Job) -> None:
+        worker.aim(job.subject.target)
+        if job.judge == "fresh":
+            self._judge_fresh(worker, job)
+            return
+        for case in job.cases:
+            if not self._left_out(job, case):
+                self._judge_one(worker, job, case)
+            self._step(job, 1)
+
+    def _step(self, job: Job, n: int) -> None:
+        with self.lock:
+            self.done += n
+            self.watch("judging", self.done, self.total, f"{job.subject.name} {job.judge}")
+
+    def _left_out(self, job: Job, case: Case) -> bool:
+        tally = self._tally(job.subject, f"skipped-{job.judge}")
+        if tally.stopped:
+            return True
+        for name, size in case.dims.items():
+            limit = job.subject.slow.get((job.judge, name))
+            length = size if isinstance(size, int) else max(size, default=1)
+            if limit is not None and length >= limit:
+                self._skip(job, "larger than a case that took too long")
+                return True
+        return False
+
+    def _tally(self, subject: Subject, judge: str) -> Tally:
+        return subject.tallies.setdefault(judge, Tally())
+
+    def _skip(self, job: Job, words: str) -> None:
+        with self.lock:
+            skipped = self._tally(job.subject, f"skipped-{job.judge}").skipped
+            skipped[words] = skipped.get(words, 0) + 1
+
+    def _limits(self, job: Job, case: Case) -> Limits:
+        if job.judge == "huge":
+            return Limits(operator=100.0)
+        if job.judge == "refused":
+            return Limits(operator=2.0)
+        return Limits(operator=8.0 + case.numel * 4e-7)
+
+    def _ask(self, worker: Worker, job: Job, case: Case, limits: Limits | None = None) -> Answer:
+        return worker.ask(
+            {
+                "do": "judge",
+                "target": self._request(job.subject.target),
+                "subject": job.subject.name,
+                "judge": job.judge,
+                "case": case.pack(),
+                "only": self.options.only,
+            },
+            limits or self._limits(job, case),
+        )
+
+    def _judge_one(self, worker: Worker, job: Job, case: Case) -> None:
+        answer = self._ask(worker, job, case)
+        result = self._read(job, case, answer)
+        if result is None:
+            return
+        with self.lock:
+            self._count(job, case, result)
+        for finding in result.findings:
+            self._follow(worker, job, case, finding, answer)
+
+    def _count(self, job: Job, case: Case, result: Result) -> None:
+        self.report.cases += 1
+        for name in result.judged:
+            tally = self._tally(job.subject, name)
+            tally.cases += 1
+            if result.worst > tally.worst and name in ("forward", "gradient"):
+                tally.worst, tally.worst_case = result.worst, case
+        own = self._tally(job.subject, f"skipped-{job.judge}")
+        for words, counts in ((result.skipped, own.skipped), (result.refused, own.refused)):
+            if words:
+                counts[words] = counts.get(words, 0) + 1
+        for note in result.notes:
+            job.subject.notes[note] = job.subject.notes.get(note, 0) + 1
+
+    def _read(self, job: Job, case: Case, answer: Answer) -> Result | None:
+        """What was answered, or what its death means; None where there is nothing to count."""
+        judge = _main_judge(job)
+        if answer.done is not None:
+            if "failed" in answer.done:
+                raise RuntimeError(f"{case.text()}\n{answer.done['failed']}")
+            if "skipped" in answer.done and "findings" not in answer.done:
+                self._too_large(job, case)
+                self._skip(job, answer.done["skipped"])
+                return None
+            packed = dict(answer.done)
+            if packed.pop("seconds") > SLOW:
+                self._too_large(job, case)
+            return Result.unpack(packed)
+        result = Result(judged=[judge])
+        if answer.hung:
+            self._too_large(job, case)
+            if answer.phase == "reference":
+                self._skip(job, f"the reference takes more than {answer.hung:.0f} s")
+                return None
+            if job.judge == "huge":
+                self._skip(job, f"takes more than {answer.hung:.0f} s")
+                return None
+            how = "waits for something for ever" if answer.waiting else "does not come to an end"
+            result.add(judge, "hang", f"it {how} (given {answer.hung:.0f} s)")
+        elif answer.status == -9 and not answer.crash:
+            self._too_large(job, case)
+            self._skip(job, "the system ended the process: out of memory?")
+            return None
+        elif answer.crash:
+            result.add(judge, "crash", answer.crash)
+        elif answer.status >= 0:
+            result.add(judge, "exit", f"it ends the process (exit status {answer.status})")
+        else:
+            result.add(judge, "crash", f"signal {-answer.status}")
+        if job.judge == "refused":
+            words = f"{result.findings[0].title}, when given numbers out of all bounds"
+            return Result(notes=[words])
+        return result
+
+    def _too_large(self, job: Job, case: Case) -> None:
+        """Cases as large in the dim that is largest here would take as long."""
+        if not case.dims or job.judge == "huge":
+            return
+        length = {n: s if isinstance(s, int) else max(s, default=1) for n, s in case.dims.items()}
+        name = max(length, key=lambda n: length[n])
+        with self.lock:
+            known = job.subject.slow.get((job.judge, name), length[name])
+            if length[name] > 64:
+                job.subject.slow[job.judge, name] = min(known, length[name])
+
+    def _judge_fresh(self, worker: Worker, job: Job) -> None:
+        """One after another in one process, and each in a process of its own."""
+        worker.renew()
+        worker.aim(job.subject.target)
+        together = [self._ask(worker, job, case) for case in job.cases]
+        for case, beside in zip(job.cases, together):
+            worker.renew()
+            worker.aim(job.subject.target)
+            alone = self._ask(worker, job, case)
+            self._step(job, 1)
+            if beside.done is None or alone.done is None or beside.done.get("skipped"):
+                continue
+            with self.lock:
+                self._tally(job.subject, "repeat").cases += 1
+                self.report.cases += 1
+            if beside.done["digest"] != alone.done["digest"]:
+                finding = Finding(
+                    "repeat",
+                    "fresh",
+                    "in a process that has called nothing before, the result is another",
+                    ["something is kept from one call to the next"],
+                )
+                self._record(job, case, finding, case)
+
+    # ---- findings ----
+
+    def _follow(
+        self, worker: Worker, job: Job, case: Case, finding: Finding, answer: Answer
+    ) -> None:
+        with self.lock:
+            known = next((f for f in self.report.faults if _is(f, job, finding)), None)
+            if known is not None:
+                known.count += 1
+                _note_types(known, case)
+            tally = self._tally(job.subject, f"skipped-{job.judge}")
+            tally.deaths += finding.kind in ("crash", "hang", "exit")
+            kinds = {
+                f.kind
+                for f in self.report.faults
+                if f.subject == job.subject.name
+                and f.target == job.subject.target
+                and f.judge == finding.judge
+            }
+            if tally.deaths >= MOST_DEATHS or (finding.kind == "hang" and tally.deaths >= 2):
+                tally.stopped = True
+        if known is not None or len(kinds) >= MOST_KINDS:
+            return
+        smallest = self._shrink(worker, job, case, finding)
+        self._record(job, smallest, self._words_for(worker, job, smallest, finding), case)
+
+    def _record(self, job: Job, smallest: Case, finding: Finding, case: Case) -> None:
+        with self.lock:
+            if any(_is(f, job, finding) for f in self.report.faults):
+                return
+            fault = Fault(
+                job.subject.target,
+                job.subject.name,
+                finding.judge,
+                finding.kind,
+                finding.title,
+                finding.details,
+                smallest.but(op=job.subject.name),
+            )
+            _note_types(fault, case)
+            self.report.faults.append(fault)
+            self.watch("fault", self.done, self.total, f"{fault.subject}: {fault.title}")
+
+    def _shrink(self, worker: Worker, job: Job, case: Case, finding: Finding) -> Case:
+        if job.judge == "huge":
+            return case
+        hang = finding.kind == "hang"
+        limits = Limits(operator=1.5) if hang else None
+
+        def fails(smaller: Case) -> bool:
+            for _ in range(1 if hang or finding.judge != "threads" else 2):
+                result = self._read_quietly(job, smaller, self._ask(worker, job, smaller, limits))
+                if any(f.kind == finding.kind for f in result.findings):
+                    return True
+            return False
+
+        return shrink(case, fails, attempts=8 if hang else 80)
+
+    def _read_quietly(self, job: Job, case: Case, answer: Answer) -> Result:
+        quiet = Job(Subject(job.subject.target, *[""] * 4, None, ""), job.judge, [])
+        return self._read(quiet, case, answer) or Result()
+
+    def _words_for(self, worker: Worker, job: Job, case: Case, finding: Finding) -> Finding:
+        """The finding as the smallest case has it."""
+        if job.judge == "huge" or finding.kind == "hang":
+            return finding
+        result = self._read_quietly(job, case, self._ask(worker, job, case))
+        return next((f for f in result.findings if f.kind == finding.kind), finding)
+
+
+def _main_judge(job: Job) -> str:
+    """Under which name a crash is reported."""
+    names = {"again": "repeat", "fresh": "repeat", "leaks": "leak", "refused": "leak"}
+    names |= {"autograd": "gradient", "values": "memory"}
+    return names.get(job.judge, job.judge)
+
+
+def _is(fault: Fault, job: Job, finding: Finding) -> bool:
+    return (fault.target, fault.subject, fault.kind) == (
+        job.subject.target,
+        job.subject.name,
+        finding.kind,
+    ) and (fault.judge == finding.judge or finding.kind in ("crash", "hang", "exit"))
+
+
+def _note_types(fault: Fault, case: Case) -> None:
+    words = " ".join(case.types.values())
+    if words and words not in fault.types:
+        fault.types.append(words)
+
+
+def check(targets: Sequence[Target], options: Options, watch: Watcher | None = None) -> Report:
+    try:
+        return Run(targets, options, watch or (lambda *_: None)).run()
+    except Lost as error:
+        report = Report(options)
+        report.errors = [(target, str(error)) for target in targets]
+        return report

@@ -1,0 +1,307 @@
+"""What is run and judged: an operator, or the backward of one, on the arguments of a case.
+
+A case is always the forward's. The backward of an operator is fed as autograd feeds it: gradients
+are drawn, inputs saved, outputs computed by the operator itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from . import device as on_device
+from . import draw, guarded
+from .case import Case
+from .operator import DTYPES, Operator
+from .oracle import ByGradient, ByReference, ByWidest, Oracle, Unanswered, working_type
+from .reference import Reference
+
+Phase = Callable[[str], None]
+CPU = torch.device("cpu")
+
+
+class Unfit(Exception):
+    """The case is none: its sizes do not fit the signature."""
+
+
+@dataclass
+class Call:
+    """A call of an operator, with what it should give."""
+
+    operator: Operator
+    values: list[Any]
+    wanted: list[bool]
+    shapes: list[Any]  # (shape, dtype) of each output; None of a number
+    oracle: Oracle | None
+    working: torch.dtype
+    phase: Phase
+    device: torch.device = CPU
+    sensitivity: Callable[[], list[list[Any]]] | None = None
+
+    @property
+    def outcome_names(self) -> list[str]:
+        written = [p.name for p in self.operator.inputs if p.in_place]
+        return [p.name for p in self.operator.outputs] + written
+
+    def run(self, manner: guarded.Manner | None = None) -> guarded.Outcome:
+        self.phase("operator")
+        manner = manner or guarded.Manner()
+        what = (self.operator, self.values, self.wanted, self.shapes, manner)
+        if self.device.type == "cpu":
+            outcome = guarded.run(*what)
+        else:
+            outcome = on_device.run(*what, self.device)
+        self.phase("judge")
+        return outcome
+
+    def but(self, values: list[Any]) -> Call:
+        """The same call with other values, and nobody to say what is right."""
+        return replace(self, values=values, oracle=None, sensitivity=None)
+
+    def expected(self) -> list[Any]:
+        """What the oracle says; raises Unanswered where it has nothing to say."""
+        assert self.oracle is not None
+        self.phase("reference")
+        try:
+            return self.oracle.exact()
+        except (MemoryError, torch.OutOfMemoryError):
+            raise
+        except Unanswered:
+            raise
+        except RuntimeError as error:
+            if "memory" in str(error):  # torch's CPU allocator
+                raise MemoryError(str(error)) from error
+            raise Unanswered(str(error)) from error
+        except (ValueError, IndexError, ArithmeticError) as error:
+            raise Unanswered(str(error)) from error
+        finally:
+            self.phase("judge")
+
+    def samples(self, base: list[Any]) -> list[list[Any]]:
+        assert self.oracle is not None
+        self.phase("reference")
+        found = self.oracle.samples()
+        if self.sensitivity is not None:
+            for moved in self.sensitivity():
+                found.append([e if m is None else e + m for e, m in zip(base, moved)])
+        self.phase("judge")
+        return found
+
+
+class Forward:
+    """The operator itself."""
+
+    def __init__(
+        self,
+        operator: Operator,
+        reference: Reference | None,
+        phase: Phase,
+        device: torch.device = CPU,
+    ) -> None:
+        self.operator, self.reference, self.phase = operator, reference, phase
+        self.device = device
+        self.name = operator.name
+
+    def prepare(self, case: Case) -> Call:
+        op = self.operator
+        try:
+            about, outputs, _, _ = op.plan(case)
+        except RuntimeError as error:
+            raise Unfit(str(error)) from error
+        inputs = self._draw(case, about)
+        shapes = [None if s is None else (s[0], DTYPES[s[1]]) for s in outputs]
+        working = working_type(case, [s[1] for s in shapes if s])
+        wanted = [p.name not in case.unwanted for p in op.outputs]
+        values = [inputs[p.name] for p in op.inputs]
+        oracle = self._oracle(case, inputs, working)
+        return Call(op, values, wanted, shapes, oracle, working, self.phase, self.device)
+
+    def inputs_for_reference(self, case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Scalars that the case leaves out are left to the reference's own defaults."""
+        assert self.reference is not None
+        left_out = {
+            p.name
+            for p in self.operator.scalars
+            if p.name not in case.scalars and p.name in self.reference.defaults
+        }
+        return {name: value for name, value in inputs.items() if name not in left_out}
+
+    def _oracle(self, case: Case, inputs: dict[str, Any], working: torch.dtype) -> Oracle | None:
+        if self.reference is not None:
+            known = self.inputs_for_reference(case, inputs)
+            return ByReference(self.operator, self.reference, known, working)
+        if ByWidest.serves(self.operator, case):
+            return ByWidest(self.operator, case, inputs, working)
+        return None
+
+    def _draw(self, case: Case, about: list[Any]) -> dict[str, Any]:
+        inputs: dict[str, Any] = {}
+        for p, a in zip(self.operator.inputs, about):
+            if p.dim is not None:
+                inputs[p.name] = case.dims[p.dim]
+            elif p.is_scalar:
+                inputs[p.name] = case.scalars.get(p.name, p.default)
+            elif p.name in case.absent:
+                inputs[p.name] = None
+            elif not p.is_tensor:
+                inputs[p.name] = tuple(a[0])
+            else:
+                below = 0 if self.operator.is_arithmetic(p.element) else _smallest(case)
+                inputs[p.name] = tensor(case, p.name, a[0], DTYPES[a[1]], below)
+        if self.reference is not None and self.reference.inputs is not None:
+            for name, value in self.reference.inputs(**inputs).items():
+                inputs[name] = _like(value, inputs[name])
+        return inputs
+
+
+def _smallest(case: Case) -> int:
+    """The smallest dim: below it, an index fits whatever it is for."""
+    sizes = [
+        s for size in case.dims.values() for s in (size if isinstance(size, tuple) else (size,))
+    ]
+    return max(1, min([s for s in sizes if s > 0], default=1))
+
+
+def tensor(
+    case: Case, name: str, shape: tuple[int, ...], dtype: torch.dtype, below: int = 0
+) -> torch.Tensor:
+    """The tensor of a name, drawn from the case's seed."""
+    gen = draw.generator(case.seed, name)
+
+    def make(size: tuple[int, ...]) -> torch.Tensor:
+        return draw.values(case.values, size, dtype, gen, below)
+
+    return draw.arrange(case.layouts.get(name), tuple(shape), make, gen)
+
+
+def _like(value: Any, drawn: Any) -> Any:
+    """What the author's NAME_inputs returned, in the type and layout of what was drawn."""
+    if not isinstance(drawn, torch.Tensor):
+        return value
+    value = torch.as_tensor(value).to(drawn.dtype)
+    if 0 in drawn.stride() and drawn.numel() > 1:
+        return value  # an expanded tensor cannot take other values
+    return drawn.copy_(value)
+
+
+class Backward:
+    """The backward of an operator."""
+
+    def __init__(self, forward: Forward) -> None:
+        self.forward, self.reference, self.phase = forward, forward.reference, forward.phase
+        gradient = forward.operator.gradient
+        assert gradient is not None
+        self.gradient = gradient
+        self.operator = Operator(forward.operator.namespace, gradient.backward)
+        self.name = self.operator.name
+
+    def prepare(self, case: Case) -> Call:
+        names = [p.name for p in self.forward.operator.inputs]
+        saved = any(source == "output" for source, *_ in self.gradient.feeds)
+        calls = self.forward.prepare(case.but(unwanted=()))
+        outputs: list[Any] = [None] * len(calls.shapes)
+        if saved:
+            outcome = calls.run()
+            if outcome.refused:
+                raise Unanswered(outcome.message)
+            outputs = outcome.results
+        arriving = self._arriving(case, calls)
+        inputs = dict(zip(names, calls.values))
+        values = self._feed(case, inputs, outputs, arriving)
+        gives = [names[i] for i, _ in self.gradient.gives]
+        shapes = [_about(inputs[name]) for name in gives]
+        wanted = [
+            about is not None and p.name not in case.unwanted
+            for p, about in zip(self.operator.outputs, shapes)
+        ]
+        oracle = None
+        if self.reference is not None:
+            known = self.forward.inputs_for_reference(case, inputs)
+            gives = [name for name in gives if inputs[name] is not None]
+            oracle = ByGradient(
+                self.forward.operator, self.reference, known, arriving, gives, calls.working
+            )
+        call = replace(
+            calls,
+            operator=self.operator,
+            values=values,
+            wanted=wanted,
+            shapes=shapes,
+            oracle=oracle,
+        )
+        if saved:
+            call.sensitivity = lambda: _sensitivity(call, self.gradient.feeds)
+        return call
+
+    def _arriving(self, case: Case, call: Call) -> list[torch.Tensor | None]:
+        """A gradient for each output that has one."""
+        found: list[torch.Tensor | None] = []
+        for p, about in zip(self.forward.operator.outputs, call.shapes):
+            name = f"d{p.name}"
+            if about is None or not about[1].is_floating_point or name in case.absent:
+                found.append(None)
+            else:
+                found.append(tensor(case, name, *about))
+        return found
+
+    def _feed(
+        self,
+        case: Case,
+        inputs: dict[str, Any],
+        outputs: list[Any],
+        arriving: list[torch.Tensor | None],
+    ) -> list[Any]:
+        given = list(inputs.values())
+        values: list[Any] = []
+        for p, (source, index, axis, optional) in zip(self.operator.inputs, self.gradient.feeds):
+            if source == "input":
+                value = given[index]
+            elif source == "output":
+                value = outputs[index]
+            elif source == "gradient":
+                value = arriving[index]
+                if value is None and not optional:
+                    raise Unfit(f"{p.name} cannot be absent")
+            else:
+                shape = (
+                    given[index].shape if isinstance(given[index], torch.Tensor) else given[index]
+                )
+                value = tuple(shape) if source == "shape" else shape[axis]
+            layout = case.layouts.get(p.name)
+            if source == "output" and layout not in (None, "expanded"):
+                gen = draw.generator(case.seed, p.name)
+                kept = value
+                value = draw.arrange(layout, tuple(kept.shape), lambda _, k=kept: k, gen)
+            values.append(value)
+        return values
+
+
+def _about(value: torch.Tensor | None) -> Any:
+    return None if value is None else (tuple(value.shape), value.dtype)
+
+
+def _sensitivity(call: Call, feeds: list[Any]) -> list[list[Any]]:
+    """By how much results move when saved outputs do, as far as one rounding moves them."""
+    found = []
+    base = call.run()
+    for seed in range(2):
+        moved = list(call.values)
+        for k, (source, *_) in enumerate(feeds):
+            value = call.values[k]
+            if source == "output" and isinstance(value, torch.Tensor) and value.is_floating_point():
+                gen = draw.generator(seed, f"rounding {k}")
+                sign = torch.randint(0, 2, value.shape, generator=gen) * 2 - 1
+                moved[k] = (value.double() * (1 + sign * torch.finfo(value.dtype).eps)).to(
+                    value.dtype
+                )
+        other = call.but(moved).run()
+        found.append(
+            [
+                b.double() - a.double() if isinstance(a, torch.Tensor) else None
+                for a, b in zip(base.results, other.results)
+            ]
+        )
+    return found

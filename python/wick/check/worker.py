@@ -1,0 +1,168 @@
+"""The process that runs operators, so that one that crashes or hangs takes nobody else down.
+
+    serve()     the zygote: imports torch once, forks a child, passes requests to it and answers back;
+                forks another when that one has died
+    Child       loads the target and judges cases, one request after another
+
+Requests and answers are lines of JSON:
+
+    {"do": "describe", ...}  ->  {"done": {...}}
+    {"do": "judge", ...}     ->  {"phase": "reference"}  {"phase": "operator"} ...  {"done": {...}}
+                                 or {"crash": "..."} and then {"died": -11}
+    {"do": "renew"}          ->  {"done": {}}      the next request goes to a new child
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import traceback
+import warnings
+from typing import Any
+
+# ---- the zygote ----
+
+
+class Zygote:
+    def __init__(self, requests: int, answers: int) -> None:
+        self.requests = os.fdopen(requests, "r", encoding="utf-8")
+        self.answers = answers
+        self.pid = 0
+        self.to_child = self.from_child = -1
+
+    def say(self, what: dict[str, Any]) -> None:
+        os.write(self.answers, (json.dumps(what) + "\n").encode())
+
+    def fork(self) -> None:
+        child_in, self.to_child = os.pipe()
+        self.from_child, child_out = os.pipe()
+        self.pid = os.fork()
+        if self.pid:
+            os.close(child_in)
+            os.close(child_out)
+            return
+        os.close(self.to_child)
+        os.close(self.from_child)
+        status = 1
+        try:
+            Child(child_in, child_out).serve()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+
+    def dismiss(self) -> None:
+        """The child is to end; it has nothing more to say."""
+        if self.pid:
+            os.close(self.to_child)
+            os.close(self.from_child)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            self.pid = 0
+
+    def relay(self) -> None:
+        """Passes on what the child says, until it is done or dead."""
+        pending = b""
+        while True:
+            select.select([self.from_child], [], [])
+            piece = os.read(self.from_child, 1 << 16)
+            if not piece:
+                break
+            pending += piece
+            *lines, pending = pending.split(b"\n")
+            for line in lines:
+                os.write(self.answers, line + b"\n")
+                if line.startswith(b'{"done"'):
+                    return
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.to_child)
+        os.close(self.from_child)
+        self.pid = 0
+        self.say({"died": os.waitstatus_to_exitcode(status)})
+
+    def serve(self) -> None:
+        self.say({"ready": os.getpid()})
+        for line in self.requests:
+            if json.loads(line)["do"] == "renew":
+                self.dismiss()
+                self.say({"done": {}})
+                continue
+            if not self.pid:
+                self.fork()
+            self.say({"started": self.pid})
+            with contextlib.suppress(BrokenPipeError):  # it has died: relay tells
+                os.write(self.to_child, line.encode())
+            self.relay()
+        self.dismiss()
+
+
+# ---- the child ----
+
+
+class Child:
+    def __init__(self, requests: int, answers: int) -> None:
+        from .. import _wick
+
+        self.requests = os.fdopen(requests, "r", encoding="utf-8")
+        self.answers = answers
+        self.bench: Any = None
+        with contextlib.suppress(OSError):  # nothing that an operator prints is ours
+            quiet = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(quiet, 1)
+            os.close(quiet)
+        warnings.simplefilter("ignore")
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        _limit_memory()
+        _wick.report_crashes(answers)
+
+    def say(self, what: dict[str, Any]) -> None:
+        os.write(self.answers, (json.dumps(what) + "\n").encode())
+
+    def phase(self, name: str) -> None:
+        self.say({"phase": name})
+
+    def serve(self) -> None:
+        for line in self.requests:
+            self.say({"done": self.answer(json.loads(line))})
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        from .bench import Bench, NotLoaded
+
+        try:
+            if self.bench is None:
+                self.bench = Bench(request["target"], self.phase)
+            if request["do"] == "describe":
+                return self.bench.describe(request)
+            return self.bench.judge(request)
+        except NotLoaded as error:
+            return {"error": str(error)}
+        except MemoryError as error:
+            return {"skipped": f"out of memory: {error}"}
+        except Exception:
+            return {"failed": traceback.format_exc()}
+
+
+def _limit_memory() -> None:
+    """A call that asks for more than there is fails; it does not take the machine with it."""
+    with contextlib.suppress(OSError, ValueError), open("/proc/meminfo") as file:
+        free = next(int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
+        most = free * 1024 * 7 // 10
+        resource.setrlimit(resource.RLIMIT_DATA, (most, resource.RLIM_INFINITY))
+
+
+def main(requests: int, answers: int) -> None:
+    """As a process of its own. What children need is imported before the first of them is forked."""
+    from . import bench  # noqa: F401
+
+    Zygote(requests, answers).serve()
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,127 @@
+"""wick check: is an operator right?
+
+    wick check my_op.c             against my_op.py beside it
+    wick check relu                an operator that comes with Wick
+    wick check                     all of those
+
+It also runs by path, `python .../wick/cli_check.py`: this side imports neither torch nor the rest of
+wick, so that the processes that run operators start at once. Options are listed in
+src/cli/cmd_check.c too, which prints their help.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+
+if __package__:
+    from .check import report as reports
+    from .check import show
+    from .check.run import JUDGES, Options, Target, check
+else:  # by path: this folder leads the search path, which is used once and then taken away
+    from check import report as reports
+    from check import show
+    from check.run import JUDGES, Options, Target, check
+
+    sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
+
+TYPES = ("f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "bool")
+SOURCES = (".c", ".cu")
+WRONG_USE = 2
+
+
+def _list(what: str, known: tuple[str, ...]) -> object:
+    def read(text: str) -> list[str]:
+        words = [w for w in text.split(",") if w]
+        for word in words:
+            if word not in known:
+                raise argparse.ArgumentTypeError(
+                    f"{word} is no {what}; there are {', '.join(known)}"
+                )
+        return words
+
+    return read
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="wick check", add_help=True, allow_abbrev=False)
+    parser.add_argument("what", nargs="*", metavar="OPERATOR|FILE|MODULE|FOLDER")
+    parser.add_argument("--reference", metavar="FILE")
+    parser.add_argument("--only", type=_list("judge", tuple(JUDGES)), default=list(JUDGES))
+    parser.add_argument("--types", type=_list("element type", TYPES), default=[])
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--depth", choices=("quick", "default", "full"), default="default")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--time", type=float, default=0.0, metavar="SECONDS")
+    parser.add_argument("--case", metavar="TEXT")
+    parser.add_argument("--jobs", type=int, default=0, metavar="N")
+    parser.add_argument("--flags", default="", metavar="FLAGS")
+    parser.add_argument("--json", nargs="?", const="-", metavar="FILE")
+    parser.add_argument("--junit", metavar="FILE")
+    return parser.parse_args(argv)
+
+
+def _sources_in(folder: str) -> list[str]:
+    found = []
+    for place, _, files in sorted(os.walk(folder)):
+        for name in sorted(files):
+            path = os.path.join(place, name)
+            if name.endswith(SOURCES) and _has_operators(path):
+                found.append(path)
+    return found
+
+
+def _has_operators(path: str) -> bool:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return re.search(r"^WICK_OP\s*\(", file.read(), re.M) is not None
+
+
+def targets(words: list[str]) -> list[Target]:
+    """What the operands mean. Operators that come with Wick are one target together."""
+    found, shipped = [], []
+    for word in words:
+        if os.path.isdir(word):
+            found += [Target(path, (), path) for path in _sources_in(word)]
+        elif word.endswith((*SOURCES, ".so")) or os.path.exists(word):
+            found.append(Target(word, (), word))
+        else:
+            shipped.append(re.sub(r"^wick(::|\.)", "", word))
+    if shipped or not words:
+        label = ", ".join(shipped) or "the operators that come with wick"
+        found.append(Target(None, tuple(shipped), label))
+    return found
+
+
+def main(argv: list[str] | None = None) -> int:
+    given = _parse(sys.argv[1:] if argv is None else argv)
+    options = Options(
+        only=given.only,
+        seed=given.seed,
+        seconds=given.time,
+        depth=given.depth,
+        types=given.types,
+        device=given.device,
+        reference=given.reference,
+        case=given.case,
+        jobs=given.jobs,
+        flags=given.flags.split(),
+    )
+    what = targets(given.what)
+    if not what:
+        print("wick check: no operator file is in there", file=sys.stderr)
+        return WRONG_USE
+    with show.progress() as watch:
+        report = check(what, options, watch)
+    if given.json:
+        reports.write_json(report, given.json)
+    if given.junit:
+        reports.write_junit(report, given.junit)
+    if given.json != "-":
+        show.put(reports.lines(report))
+    return report.code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,297 @@
+/* trials.c -- guarded calls (src/trial) for `wick check`
+ *
+ * Tensors pass as (address, type, sizes, strides) and come back as bytes: what they are is Python's
+ * business, and a trial's memory is not torch's.
+ */
+#include "extension.h"
+#include "trial.h"
+
+#include <string.h>
+
+enum { MOST_TOGETHER = 16 };
+
+typedef struct trial_arguments {
+    wick_trial_argument value[WICK_MAX_PARAMS];
+    int64_t sizes[WICK_MAX_PARAMS][WICK_MAX_RANK], strides[WICK_MAX_PARAMS][WICK_MAX_RANK];
+    bool unwanted[WICK_MAX_PARAMS];
+} trial_arguments;
+
+/* ---- reading ---- */
+
+/* The numbers of a tuple, at most WICK_MAX_RANK; how many, or -1 with an exception set. */
+static int read_numbers(PyObject *tuple, int64_t *out)
+{
+    Py_ssize_t n = PyTuple_Size(tuple);
+    if (n > WICK_MAX_RANK) {
+        PyErr_Format(PyExc_ValueError, "a tensor with %zd dimensions", n);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++)
+        out[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
+    return PyErr_Occurred() ? -1 : (int)n;
+}
+
+/* (address, type, sizes, strides, in_zone), or (sizes,) for a shape. */
+static bool read_tuple(PyObject *item, trial_arguments *out, int i)
+{
+    wick_value *v = &out->value[i].value;
+    PyObject *sizes = NULL, *strides = NULL;
+    const char *type = NULL;
+    unsigned long long address = 0;
+    int in_zone = 0;
+    bool reserved;
+    if (PyTuple_Size(item) == 1) {
+        v->kind = WICK_VALUE_SHAPE;
+        sizes = PyTuple_GetItem(item, 0);
+    } else {
+        if (!PyArg_ParseTuple(item, "KsOOp", &address, &type, &sizes, &strides, &in_zone))
+            return false;
+        v->kind = WICK_VALUE_TENSOR;
+        if (read_numbers(strides, out->strides[i]) < 0) return false;
+    }
+    int dim = read_numbers(sizes, out->sizes[i]);
+    if (dim < 0) return false;
+    v->as.tensor = (wick_tensor){.dim = dim, .size = out->sizes[i], .stride = out->strides[i]};
+    if (!type) return true;
+    v->as.tensor.data = (void *)(uintptr_t)address;
+    v->as.tensor.dtype = (int32_t)wick_dtype_parse(type, strlen(type), &reserved);
+    out->value[i].in_zone = in_zone != 0;
+    return true;
+}
+
+static bool read_argument(PyObject *item, trial_arguments *out, int i)
+{
+    wick_value *v = &out->value[i].value;
+    if (item == Py_None) return true;
+    if (PyTuple_Check(item)) return read_tuple(item, out, i);
+    if (PyBool_Check(item)) {
+        *v = wick_bool(item == Py_True);
+    } else if (PyLong_Check(item)) {
+        *v = wick_int(PyLong_AsLongLong(item));
+    } else if (PyFloat_Check(item)) {
+        *v = wick_float(PyFloat_AsDouble(item));
+    } else {
+        *v = wick_str(PyUnicode_AsUTF8AndSize(item, NULL));
+    }
+    return !PyErr_Occurred();
+}
+
+/* args: one item per input; wanted: one truth per output. */
+static bool read_arguments(const wick_signature *sig, PyObject *args, PyObject *wanted,
+                           trial_arguments *out)
+{
+    if (PyTuple_Size(args) != sig->n_inputs || PyTuple_Size(wanted) != sig->n_outputs) {
+        if (!PyErr_Occurred())
+            PyErr_Format(PyExc_ValueError, "%s: %d inputs and %d outputs expected", sig->name,
+                         sig->n_inputs, sig->n_outputs);
+        return false;
+    }
+    for (int i = 0; i < sig->n_inputs; i++)
+        if (!read_argument(PyTuple_GetItem(args, i), out, i)) return false;
+    for (int i = 0; i < sig->n_outputs; i++)
+        out->unwanted[i] = PyTuple_GetItem(wanted, i) == Py_False;
+    return true;
+}
+
+static bool read_options(PyObject *tuple, wick_trial_options *out)
+{
+    int at_end, order, fill;
+    long long shift, repeats;
+    unsigned long long seed;
+    if (!PyArg_ParseTuple(tuple, "pLiiiKL", &at_end, &shift, &fill, &out->threads, &order, &seed,
+                          &repeats))
+        return false;
+    out->at_end = at_end != 0;
+    out->shift = shift;
+    out->fill = (uint8_t)fill;
+    out->order = (wick_order)order;
+    out->seed = seed;
+    out->repeats = repeats;
+    return true;
+}
+
+/* ---- answering ---- */
+
+static PyObject *result_of(const wick_trial *t, int i)
+{
+    const wick_value *r = &t->results[i];
+    const void *data;
+    size_t bytes;
+    switch (r->kind) {
+    case WICK_VALUE_INT: return PyLong_FromLongLong(r->as.i);
+    case WICK_VALUE_FLOAT: return PyFloat_FromDouble(r->as.f);
+    case WICK_VALUE_BOOL: return PyBool_FromLong(r->as.b);
+    case WICK_VALUE_TENSOR:
+        wick_trial_result(t, i, &data, &bytes);
+        return PyByteArray_FromStringAndSize(data, (Py_ssize_t)bytes);
+    default: Py_RETURN_NONE;
+    }
+}
+
+static PyObject *results_of(const wick_trial *t)
+{
+    PyObject *list = PyList_New(t->sig->n_outputs);
+    for (int i = 0; list && i < t->sig->n_outputs; i++) {
+        PyObject *item = result_of(t, i);
+        if (!item || PyList_SetItem(list, i, item) < 0) Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* Per input: the bytes of what is written in place, else None. */
+static PyObject *written_by(const wick_trial *t)
+{
+    PyObject *list = PyList_New(t->sig->n_inputs);
+    for (int i = 0; list && i < t->sig->n_inputs; i++) {
+        PyObject *item = t->before[i] ? PyByteArray_FromStringAndSize(t->input[i].data,
+                                                                      (Py_ssize_t)t->input[i].bytes)
+                                      : Py_BuildValue("");
+        if (!item || PyList_SetItem(list, i, item) < 0) Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *report_of(wick_trial *t, wick_status status)
+{
+    wick_trial_inspect(t);
+    return Py_BuildValue("{si ss sN sN ss sL s(LLLL) s(LL)}", "status", (int)status, "message",
+                         wick_ctx_message(&t->ctx), "results", results_of(t), "written",
+                         written_by(t), "damage", wick_text_str(&t->damage), "differs",
+                         (long long)t->differs, "leaked", (long long)t->leaked.heap_bytes,
+                         (long long)t->leaked.mapped_bytes, (long long)t->leaked.files,
+                         (long long)t->leaked.threads, "loops", (long long)t->schedule.loops,
+                         (long long)t->schedule.pieces);
+}
+
+static wick_op *find_op(const char *ns, const char *name)
+{
+    wick_op *op = wick_op_find(ns, name);
+    if (!op || !wick_op_current(op)) {
+        PyErr_Format(PyExc_LookupError, "no operator %s in namespace %s", name, ns);
+        return NULL;
+    }
+    return op;
+}
+
+/* A trial with its inputs in place; false with an exception set. */
+static bool begin(wick_trial *t, wick_op *op, PyObject *args, PyObject *wanted,
+                  const wick_trial_options *options)
+{
+    wick_ctx ctx;
+    trial_arguments *read = wick_calloc(1, sizeof *read);
+    bool done = read && read_arguments(wick_op_current(op)->sig, args, wanted, read);
+    if (!read) PyErr_NoMemory();
+    wick_ctx_init(&ctx, NULL);
+    if (done) {
+        wick_status s = wick_trial_init(&ctx, t, op, read->value, read->unwanted, options);
+        if (s != WICK_OK) raise_status(&ctx, s);
+        done = s == WICK_OK;
+    }
+    wick_ctx_deinit(&ctx);
+    wick_free(read);
+    return done;
+}
+
+PyObject *trial_call(PyObject *module, PyObject *args)
+{
+    const char *ns, *name;
+    PyObject *values, *wanted, *settings, *result = NULL;
+    wick_trial_options options;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "ssO!O!O!", &ns, &name, &PyTuple_Type, &values, &PyTuple_Type,
+                          &wanted, &PyTuple_Type, &settings))
+        return NULL;
+    wick_op *op = find_op(ns, name);
+    if (!op || !read_options(settings, &options)) return NULL;
+    wick_trial *t = wick_calloc(1, sizeof *t);
+    if (!t) return PyErr_NoMemory();
+    if (begin(t, op, values, wanted, &options)) {
+        PyThreadState *thread = PyEval_SaveThread();
+        wick_status s = wick_trial_run(t);
+        PyEval_RestoreThread(thread);
+        result = report_of(t, s);
+    }
+    wick_trial_free(t);
+    wick_free(t);
+    return result;
+}
+
+/* The trials of a list of arguments, called at once; the index of the one that differs, or -1. */
+static PyObject *run_together(wick_op *op, PyObject *calls, PyObject *wanted, long long rounds,
+                              const wick_trial_options *options, wick_trial *trials)
+{
+    int n = (int)PyTuple_Size(calls), differs = -1;
+    wick_ctx ctx;
+    for (int i = 0; i < n; i++)
+        if (!begin(&trials[i], op, PyTuple_GetItem(calls, i), wanted, options)) return NULL;
+    wick_ctx_init(&ctx, NULL);
+    PyThreadState *thread = PyEval_SaveThread();
+    wick_status s = wick_trial_together(&ctx, trials, n, rounds, &differs);
+    PyEval_RestoreThread(thread);
+    PyObject *result = s == WICK_OK ? PyLong_FromLong(differs) : raise_status(&ctx, s);
+    wick_ctx_deinit(&ctx);
+    return result;
+}
+
+PyObject *trial_together(PyObject *module, PyObject *args)
+{
+    const char *ns, *name;
+    PyObject *calls, *wanted, *settings, *result = NULL;
+    long long rounds;
+    wick_trial_options options;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "ssO!O!O!L", &ns, &name, &PyTuple_Type, &calls, &PyTuple_Type,
+                          &wanted, &PyTuple_Type, &settings, &rounds))
+        return NULL;
+    Py_ssize_t n = PyTuple_Size(calls);
+    wick_op *op = find_op(ns, name);
+    if (!op || !read_options(settings, &options)) return NULL;
+    if (n < 1 || n > MOST_TOGETHER) {
+        PyErr_Format(PyExc_ValueError, "%zd calls, expected 1 to %d", n, MOST_TOGETHER);
+        return NULL;
+    }
+    wick_trial *trials = wick_calloc((size_t)n, sizeof *trials);
+    if (!trials) return PyErr_NoMemory();
+    result = run_together(op, calls, wanted, rounds, &options, trials);
+    for (Py_ssize_t i = 0; i < n; i++)
+        wick_trial_free(&trials[i]);
+    wick_free(trials);
+    return result;
+}
+
+/* ---- memory and last words ---- */
+
+PyObject *trial_reserve(PyObject *module, PyObject *args)
+{
+    const char *label;
+    long long bytes;
+    wick_ctx ctx;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "sL", &label, &bytes)) return NULL;
+    wick_zone *zone = wick_calloc(1, sizeof *zone); /* lives as long as the process */
+    if (!zone) return PyErr_NoMemory();
+    wick_zone_wish wish = {
+        .label = label, .bytes = (size_t)bytes, .alignment = 8, .at_end = true, .writable = true};
+    wick_ctx_init(&ctx, NULL);
+    wick_status s = wick_zone_open(&ctx, &wish, zone);
+    PyObject *result = s == WICK_OK
+                           ? Py_BuildValue("(KL)", (unsigned long long)(uintptr_t)zone->data,
+                                           (long long)wick_zone_tail(zone->bytes))
+                           : raise_status(&ctx, s);
+    if (s != WICK_OK) wick_free(zone);
+    wick_ctx_deinit(&ctx);
+    return result;
+}
+
+PyObject *trial_report_crashes(PyObject *module, PyObject *number)
+{
+    wick_ctx ctx;
+    (void)module;
+    long fd = PyLong_AsLong(number);
+    if (PyErr_Occurred()) return NULL;
+    wick_ctx_init(&ctx, NULL);
+    wick_status s = wick_crash_report(&ctx, (int)fd);
+    PyObject *result = s == WICK_OK ? Py_BuildValue("") : raise_status(&ctx, s);
+    wick_ctx_deinit(&ctx);
+    return result;
+}

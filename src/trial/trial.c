@@ -1,0 +1,311 @@
+/* trial.c -- a call whose tensors all lie in zones
+ *
+ * The call itself is src/module's, as in every other host; what differs is where memory comes from.
+ * Inputs are sealed, so that writing to one ends the process even if it were put back later.
+ * Results and scratch are filled with a byte of the trial's choice: whoever reads them before
+ * writing, or does not write them, gets other results with another byte.
+ */
+#include "trial.h"
+
+#include <string.h>
+
+enum { SCRATCH_ALIGNMENT = 64 }; /* what scratch always has (src/module/call.h) */
+
+/* ---- the host ---- */
+
+static wick_status trial_empty(wick_ctx *ctx, wick_dtype dtype, int device_type, int device_index,
+                               int dim, const int64_t *size, wick_tensor *out)
+{
+    wick_trial *t = (wick_trial *)ctx->host;
+    if (t->n_asked >= t->n_places)
+        return wick_fail(ctx, WICK_ENOMEM, "the call asks for more tensors than expected");
+    wick_trial_place *place = &t->place[t->n_asked++];
+    size_t each = wick_dtype_size((int)dtype);
+    uint64_t bytes = wick_shape_bytes(dim, size, dtype);
+    if (bytes > SIZE_MAX / 4)
+        return wick_fail(ctx, WICK_ENOMEM, "%s is too large", place->param->name);
+    wick_zone_wish wish = {.label = place->param->name,
+                           .bytes = (size_t)bytes,
+                           .alignment = place->scratch ? SCRATCH_ALIGNMENT : each,
+                           .at_end = t->options.at_end,
+                           .shift = place->scratch ? 0 : (size_t)t->options.shift * each,
+                           .writable = true,
+                           .folded = true};
+    WICK_TRY(wick_zone_open(ctx, &wish, &place->zone));
+    place->zone.owner = t;
+    wick_zone_fill(&place->zone, t->options.fill);
+    if (dim) memcpy(place->size, size, (size_t)dim * sizeof *size);
+    wick_shape_contiguous_strides(dim, size, place->stride);
+    *out = (wick_tensor){.data = place->zone.data,
+                         .dim = dim,
+                         .dtype = (int32_t)dtype,
+                         .device_type = device_type,
+                         .device_index = device_index,
+                         .size = place->size,
+                         .stride = place->stride,
+                         .handle = &place->zone};
+    return WICK_OK;
+}
+
+static wick_status trial_copy(wick_ctx *ctx, wick_tensor *to, const wick_tensor *from)
+{
+    (void)ctx;
+    wick_shape_copy(to->dim, to->size, to->data, to->stride, from->data, from->stride,
+                    wick_dtype_size(to->dtype));
+    return WICK_OK;
+}
+
+static void trial_release(wick_tensor *tensor)
+{
+    wick_zone *zone = tensor->handle;
+    wick_trial *t = zone->owner;
+    wick_zone_inspect(zone, &t->damage);
+    wick_zone_close(zone);
+}
+
+static const wick_host trial_host = {
+    .empty = trial_empty, .copy = trial_copy, .release = trial_release, .scratch_too = true};
+
+static const wick_services trial_services = {.fail = wick_plain_fail,
+                                             .parallel = wick_schedule_parallel};
+
+/* ---- inputs ---- */
+
+/* Bytes from the first element to the last, gaps included. */
+static size_t span_of(const wick_tensor *t)
+{
+    int64_t last = 0;
+    for (int d = 0; d < t->dim; d++) {
+        if (t->size[d] == 0) return 0;
+        last += (t->size[d] - 1) * t->stride[d];
+    }
+    return (size_t)(last + 1) * wick_dtype_size(t->dtype);
+}
+
+static wick_status place_input(wick_ctx *ctx, wick_trial *t, int i)
+{
+    const wick_param *param = &t->sig->inputs[i];
+    wick_tensor *tensor = &t->args[i].as.tensor;
+    size_t each = wick_dtype_size(tensor->dtype), bytes = span_of(tensor);
+    wick_zone_wish wish = {.label = param->name,
+                           .bytes = bytes,
+                           .alignment = each ? each : 1,
+                           .at_end = t->options.at_end,
+                           .shift = (size_t)t->options.shift * each,
+                           .writable = true};
+    WICK_TRY(wick_zone_open(ctx, &wish, &t->input[i]));
+    if (bytes) memcpy(t->input[i].data, tensor->data, bytes);
+    tensor->data = t->input[i].data;
+    if (!param->in_place) {
+        wick_zone_seal(&t->input[i]);
+        return WICK_OK;
+    }
+    t->before[i] = wick_malloc(bytes);
+    if (!t->before[i]) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
+    if (bytes) memcpy(t->before[i], tensor->data, bytes);
+    return WICK_OK;
+}
+
+/* Sizes and strides are kept: the caller's may be gone when the operator is called. */
+static void keep_shape(wick_trial *t, int i)
+{
+    wick_tensor *x = &t->args[i].as.tensor;
+    memcpy(t->input_size[i], x->size, (size_t)x->dim * sizeof *x->size);
+    if (x->stride) memcpy(t->input_stride[i], x->stride, (size_t)x->dim * sizeof *x->stride);
+    x->size = t->input_size[i];
+    x->stride = t->input_stride[i];
+}
+
+/* What a call will ask its host for, in this order: copies of inputs that are not contiguous,
+ * results, scratch (src/module/call.c). */
+static void expect_places(wick_trial *t)
+{
+    for (int i = 0; i < t->sig->n_inputs; i++) {
+        const wick_param *p = &t->sig->inputs[i];
+        const wick_tensor *x = &t->args[i].as.tensor;
+        if (p->kind == WICK_KIND_TENSOR && !p->strided && t->args[i].kind == WICK_VALUE_TENSOR &&
+            !wick_shape_is_contiguous(x->dim, x->size, x->stride))
+            t->place[t->n_places++].param = p;
+    }
+    for (int i = 0; i < t->sig->n_outputs; i++)
+        if (t->sig->outputs[i].kind == WICK_KIND_TENSOR && !t->unwanted[i])
+            t->place[t->n_places++].param = &t->sig->outputs[i];
+    for (int i = 0; i < t->sig->n_scratch; i++) {
+        t->place[t->n_places].param = &t->sig->scratch[i];
+        t->place[t->n_places++].scratch = true;
+    }
+}
+
+wick_status wick_trial_init(wick_ctx *ctx, wick_trial *t, wick_op *op,
+                            const wick_trial_argument *args, const bool *unwanted,
+                            const wick_trial_options *options)
+{
+    memset(t, 0, sizeof *t);
+    t->op = op;
+    t->sig = wick_op_current(op)->sig;
+    t->options = *options;
+    t->differs = -1;
+    t->schedule = (wick_schedule){
+        .threads = options->threads, .order = options->order, .seed = options->seed};
+    wick_ctx_init(&t->ctx, &trial_services);
+    t->ctx.host = t;
+    for (int i = 0; i < t->sig->n_outputs; i++)
+        t->unwanted[i] = unwanted[i];
+    for (int i = 0; i < t->sig->n_inputs; i++) {
+        t->args[i] = args[i].value;
+        if (args[i].value.kind == WICK_VALUE_TENSOR || args[i].value.kind == WICK_VALUE_SHAPE)
+            keep_shape(t, i);
+        if (args[i].value.kind == WICK_VALUE_TENSOR && !args[i].in_zone)
+            WICK_TRY(place_input(ctx, t, i));
+    }
+    expect_places(t);
+    return WICK_OK;
+}
+
+/* ---- calls ---- */
+
+static void drop_results(wick_trial *t)
+{
+    for (int i = 0; i < t->sig->n_outputs; i++) {
+        if (t->results[i].kind == WICK_VALUE_TENSOR) trial_release(&t->results[i].as.tensor);
+        t->results[i] = (wick_value){.unwanted = t->unwanted[i]};
+    }
+    t->n_asked = 0;
+}
+
+static void restore_inputs(wick_trial *t)
+{
+    for (int i = 0; i < t->sig->n_inputs; i++)
+        if (t->before[i] && t->input[i].bytes)
+            memcpy(t->input[i].data, t->before[i], t->input[i].bytes);
+}
+
+static wick_status call_once(wick_trial *t)
+{
+    drop_results(t);
+    restore_inputs(t);
+    wick_ctx_clear(&t->ctx);
+    return wick_op_invoke(&t->ctx, t->op, wick_op_current(t->op), &trial_host, t->args, t->results);
+}
+
+void wick_trial_result(const wick_trial *t, int output, const void **data, size_t *bytes)
+{
+    const wick_value *r = &t->results[output];
+    *data = NULL;
+    *bytes = 0;
+    if (r->kind == WICK_VALUE_TENSOR) {
+        const wick_zone *zone = r->as.tensor.handle;
+        *bytes = wick_zone_tail(zone->bytes);
+        *data = zone->data + zone->bytes - *bytes;
+    } else if (r->kind != WICK_VALUE_NONE) {
+        *data = &r->as;
+        *bytes = r->kind == WICK_VALUE_BOOL ? sizeof r->as.b : sizeof r->as.i;
+    }
+}
+
+/* The results of a call, and what it wrote in place, are numbered: results first. */
+static void outcome_of(const wick_trial *t, int k, const void **data, size_t *bytes)
+{
+    int input = k - t->sig->n_outputs;
+    if (input < 0) {
+        wick_trial_result(t, k, data, bytes);
+    } else {
+        *data = t->before[input] ? t->input[input].data : NULL;
+        *bytes = t->before[input] ? t->input[input].bytes : 0;
+    }
+}
+
+static int n_outcomes(const wick_trial *t) { return t->sig->n_outputs + t->sig->n_inputs; }
+
+static bool keep_first(wick_trial *t)
+{
+    for (int k = 0; k < n_outcomes(t); k++) {
+        const void *data;
+        size_t bytes;
+        outcome_of(t, k, &data, &bytes);
+        if (bytes == 0) continue;
+        t->first[k] = wick_malloc(bytes);
+        if (!t->first[k]) return false;
+        memcpy(t->first[k], data, bytes);
+    }
+    return true;
+}
+
+bool wick_trial_agrees(const wick_trial *t)
+{
+    for (int k = 0; k < n_outcomes(t); k++) {
+        const void *data;
+        size_t bytes;
+        outcome_of(t, k, &data, &bytes);
+        if (bytes > 0 && (!t->first[k] || memcmp(t->first[k], data, bytes) != 0)) return false;
+    }
+    return true;
+}
+
+wick_status wick_trial_again(wick_trial *t) { return call_once(t); }
+
+wick_status wick_trial_first(wick_trial *t)
+{
+    wick_status status = call_once(t);
+    if (!keep_first(t)) return wick_fail(&t->ctx, WICK_ENOMEM, "out of memory");
+    return status;
+}
+
+/* What is held now and was not when `t->leaked` was taken. */
+static void count_leaks(wick_trial *t)
+{
+    wick_snapshot now, *then = &t->leaked;
+    wick_snapshot_take(&now);
+    *then = (wick_snapshot){.heap_bytes = now.heap_bytes - then->heap_bytes,
+                            .mapped_bytes = now.mapped_bytes - then->mapped_bytes,
+                            .files = now.files - then->files,
+                            .threads = now.threads - then->threads};
+}
+
+wick_status wick_trial_run(wick_trial *t)
+{
+    const int64_t repeats = t->options.repeats;
+    wick_status first = repeats > 1 ? wick_trial_first(t) : call_once(t), status = first;
+    for (int64_t r = 1; r < repeats; r++) {
+        if (r == repeats / 2) {
+            drop_results(t);
+            wick_ctx_clear(&t->ctx);
+            wick_snapshot_take(&t->leaked);
+        }
+        status = call_once(t);
+        if (status == first && (status != WICK_OK || wick_trial_agrees(t))) continue;
+        t->differs = r;
+        t->leaked = (wick_snapshot){0};
+        return status;
+    }
+    if (repeats > 1) {
+        drop_results(t);
+        wick_ctx_clear(&t->ctx);
+        count_leaks(t);
+        status = call_once(t); /* for its results, and its words */
+    }
+    return status;
+}
+
+void wick_trial_inspect(wick_trial *t)
+{
+    for (int i = 0; i < t->sig->n_inputs; i++)
+        if (t->input[i].reserved) wick_zone_inspect(&t->input[i], &t->damage);
+    for (int i = 0; i < t->n_places; i++)
+        if (t->place[i].zone.reserved) wick_zone_inspect(&t->place[i].zone, &t->damage);
+}
+
+void wick_trial_free(wick_trial *t)
+{
+    if (!t->sig) return;
+    for (int i = 0; i < t->n_places; i++)
+        wick_zone_close(&t->place[i].zone);
+    for (int i = 0; i < t->sig->n_inputs; i++) {
+        wick_zone_close(&t->input[i]);
+        wick_free(t->before[i]);
+    }
+    for (int k = 0; k < n_outcomes(t); k++)
+        wick_free(t->first[k]);
+    wick_text_free(&t->damage);
+    wick_ctx_deinit(&t->ctx);
+}

@@ -1,0 +1,176 @@
+/* trial.h -- an operator run under guard: what it reads and writes, how it behaves when called
+ * again
+ *
+ *   zone.c       memory with a guard before and behind it
+ *   trial.c      a call whose tensors all lie in zones, made once or many times
+ *   schedule.c   wick_parallel cut into as many pieces, and run in such an order, as a trial asks
+ *   together.c   the same operator called by several threads at once
+ *   snapshot.c   what the process holds: heap, files, mappings, threads
+ *   crash.c      the last words of a process that an operator brings down
+ *
+ * For `wick check`, which runs it in a process of its own: an access outside of a zone ends the
+ * process, and crash.c says which zone it was. Tensors are on the CPU.
+ */
+#ifndef WICK_TRIAL_H
+#define WICK_TRIAL_H
+
+#include "module.h"
+
+#include <stdatomic.h>
+
+/* ---- zone.c ---- */
+
+/*   | guard |  slack | data | slack  | guard |
+ *           '------- open pages -----'          slack: less than a page, watched
+ * Guards cannot be touched at all. Where data ends with the open pages (at_end), the first byte
+ * past the end is in the guard; where it begins with them, the last byte before the start is. */
+typedef struct wick_zone {
+    char label[64];
+    char *reserved;
+    size_t reserved_bytes;
+    char *open;
+    size_t open_bytes;
+    char *data;
+    size_t bytes;
+    void *owner; /* the user's own */
+} wick_zone;
+
+typedef struct wick_zone_wish {
+    const char *label;
+    size_t bytes;
+    size_t alignment; /* of data where it is at the end: a power of two, 1 at least */
+    bool at_end;
+    size_t shift; /* bytes by which data begins behind the start of a page, unless at_end */
+    bool writable;
+    bool folded; /* of a huge zone only the tail is memory of its own (wick_zone_tail) */
+} wick_zone_wish;
+
+/* Zeroed memory as wished. */
+wick_status wick_zone_open(wick_ctx *ctx, const wick_zone_wish *wish, wick_zone *out);
+/* What is in it from now on is only read. */
+void wick_zone_seal(const wick_zone *zone);
+/* Fills data (of a folded zone: the tail, and what the rest is folded onto). */
+void wick_zone_fill(const wick_zone *zone, uint8_t with);
+/* Says what was written into the slack, a line each; nothing if nothing was. */
+void wick_zone_inspect(const wick_zone *zone, wick_text *out);
+void wick_zone_close(wick_zone *zone);
+/* How many bytes at the end of a zone so large are memory of its own; all, unless it is huge. */
+size_t wick_zone_tail(size_t bytes);
+/* "4 bytes past the end of y", for any address; NULL when it is near no zone. Safe in a signal
+ * handler. Writes to `room`. */
+const char *wick_zone_describe(const void *address, char *room, size_t size);
+
+/* ---- schedule.c ---- */
+
+typedef enum wick_order {
+    WICK_ORDER_FORWARDS,  /* one piece after another, in the caller's thread */
+    WICK_ORDER_BACKWARDS, /* the last piece first */
+    WICK_ORDER_SHUFFLED,
+    WICK_ORDER_AT_ONCE /* a thread for each, all released together */
+} wick_order;
+
+typedef struct wick_schedule {
+    int threads; /* a loop is cut into at most so many pieces */
+    wick_order order;
+    uint64_t seed;
+    int64_t loops;  /* counted: calls of wick_parallel that could be cut */
+    int64_t pieces; /* and the most pieces that one of them allows */
+} wick_schedule;
+
+/* wick_services.parallel; its schedule is the trial's that ctx->host points to. */
+wick_status wick_schedule_parallel(wick_ctx *ctx, int64_t n, int64_t grain, wick_body body,
+                                   void *arg);
+
+/* Waits until the counter is there: spinning, so that those who wait go on together, but not for
+ * long where there are more threads than CPUs. */
+void wick_wait_until(const atomic_int *counter, int wanted);
+
+/* ---- snapshot.c ---- */
+
+typedef struct wick_snapshot {
+    int64_t heap_bytes, mapped_bytes, files, threads;
+} wick_snapshot;
+
+void wick_snapshot_take(wick_snapshot *out);
+
+/* ---- trial.c ---- */
+
+typedef struct wick_trial_options {
+    bool at_end;   /* else tensors begin where a guard ends */
+    int64_t shift; /* elements by which inputs begin later than a page, unless at_end */
+    uint8_t fill;  /* what results and scratch hold before the call */
+    int threads;
+    wick_order order;
+    uint64_t seed;
+    int64_t repeats; /* calls in all, 1 at least */
+} wick_trial_options;
+
+enum { TRIAL_MAX_ZONES = 2 * WICK_MAX_PARAMS };
+
+/* Where a call's copy of an input, a result or a scratch buffer lies. */
+typedef struct wick_trial_place {
+    const wick_param *param;
+    bool scratch;
+    wick_zone zone;
+    int64_t size[WICK_MAX_RANK], stride[WICK_MAX_RANK];
+} wick_trial_place;
+
+typedef struct wick_trial {
+    wick_schedule schedule; /* first: ctx->host points to the trial */
+    wick_ctx ctx;
+    wick_op *op;
+    const wick_signature *sig;
+    wick_trial_options options;
+    wick_value args[WICK_MAX_PARAMS];
+    int64_t input_size[WICK_MAX_PARAMS][WICK_MAX_RANK],
+        input_stride[WICK_MAX_PARAMS][WICK_MAX_RANK];
+    wick_value results[WICK_MAX_PARAMS];
+    bool unwanted[WICK_MAX_PARAMS];
+    wick_zone input[WICK_MAX_PARAMS];
+    char *before[WICK_MAX_PARAMS]; /* of what is written in place: its bytes before the call */
+    wick_trial_place place[TRIAL_MAX_ZONES]; /* what a call asks for, in the order of asking */
+    int n_places, n_asked;
+    char *first[2 * WICK_MAX_PARAMS]; /* results of the first call, then what it wrote in place */
+    wick_text damage;                 /* a line for each place that was written and must not be */
+    int64_t differs;                  /* the first repeat with another result; -1 */
+    wick_snapshot leaked;             /* what the later half of the repeats has not given back */
+} wick_trial;
+
+/* An argument of a trial. A tensor's bytes are copied into a zone, gaps between its elements
+ * included; one that lies in a zone already is used where it is. */
+typedef struct wick_trial_argument {
+    wick_value value;
+    bool in_zone;
+} wick_trial_argument;
+
+/* A trial with its inputs in place; free it also after a failure. */
+wick_status wick_trial_init(wick_ctx *ctx, wick_trial *trial, wick_op *op,
+                            const wick_trial_argument *args, const bool *unwanted,
+                            const wick_trial_options *options);
+/* Calls the operator options.repeats times. Returns the operator's own status; its words are in
+ * trial->ctx. The results of the last call stay in trial->results until the next call. */
+wick_status wick_trial_run(wick_trial *trial);
+/* One call whose results are kept for comparison; one more; whether that had the same results. */
+wick_status wick_trial_first(wick_trial *trial);
+wick_status wick_trial_again(wick_trial *trial);
+bool wick_trial_agrees(const wick_trial *trial);
+/* Adds what was written outside of the zones that are still open to trial->damage. */
+void wick_trial_inspect(wick_trial *trial);
+/* The bytes of a result: of a huge one, those of its tail. */
+void wick_trial_result(const wick_trial *trial, int output, const void **data, size_t *bytes);
+void wick_trial_free(wick_trial *trial);
+
+/* ---- together.c ---- */
+
+/* Each trial is called by a thread of its own, `rounds` times, all at once; and each result must be
+ * that of the call made alone before. *differs: the first trial with another result, or -1. */
+wick_status wick_trial_together(wick_ctx *ctx, wick_trial *trials, int n, int64_t rounds,
+                                int *differs);
+
+/* ---- crash.c ---- */
+
+/* From now on, a signal that ends the process (SIGSEGV and the like) first writes a line with what
+ * happened to `fd`. For the calling thread also when its stack is exhausted. */
+wick_status wick_crash_report(wick_ctx *ctx, int fd);
+
+#endif /* WICK_TRIAL_H */
