@@ -14,6 +14,7 @@ static void operator_dealloc(PyObject *object)
     operator_object *self = (operator_object *)object;
     PyTypeObject *type = Py_TYPE(object);
     Py_XDECREF(self->overload);
+    Py_XDECREF(self->gradient);
     wick_free(self->doc);
     PyObject_Free(object);
     Py_DECREF(type);
@@ -126,7 +127,8 @@ static PyType_Spec spec = {.name = "_wick.Operator",
 int operator_init_type(void)
 {
     operator_type = (PyTypeObject *)PyType_FromSpec(&spec);
-    return operator_type ? 0 : -1;
+    extension.functions = PyDict_New();
+    return operator_type && extension.functions ? 0 : -1;
 }
 
 /* "relu(x, *, out=None)\n--\n\n" makes inspect.signature work; then signature and head comment. */
@@ -143,12 +145,30 @@ static char *make_doc(const wick_op *op)
     return copy;
 }
 
+static bool remember(wick_op *op, PyObject *function)
+{
+    PyObject *key = PyLong_FromVoidPtr(op);
+    bool done = key && PyDict_SetItem(extension.functions, key, function) == 0;
+    Py_XDECREF(key);
+    return done;
+}
+
 PyObject *operator_function(wick_op *op)
+{
+    PyObject *key = PyLong_FromVoidPtr(op);
+    PyObject *known = key ? PyDict_GetItemWithError(extension.functions, key) : NULL;
+    Py_XDECREF(key);
+    Py_XINCREF(known);
+    return known || PyErr_Occurred() ? known : operator_new_function(op);
+}
+
+PyObject *operator_new_function(wick_op *op)
 {
     operator_object *self = PyObject_New(operator_object, operator_type);
     if (!self) return NULL;
     self->op = op;
-    self->overload = NULL;
+    self->overload = self->gradient = NULL;
+    self->changes = extension.changes;
     self->doc = make_doc(op);
     self->method = (PyMethodDef){.ml_name = op->name,
                                  .ml_meth = (PyCFunction)(void (*)(void))direct_call,
@@ -160,15 +180,30 @@ PyObject *operator_function(wick_op *op)
     if (!self->doc) PyErr_NoMemory();
     Py_XDECREF(home);
     Py_DECREF(self);
+    if (function && !remember(op, function)) Py_CLEAR(function);
     return function;
+}
+
+/* What `wick._calls` says of the operator, asked again after every load. */
+static PyObject *ask_once(operator_object *self, PyObject **known, const char *question)
+{
+    if (self->changes != extension.changes) {
+        Py_CLEAR(self->overload);
+        Py_CLEAR(self->gradient);
+        self->changes = extension.changes;
+    }
+    if (!*known)
+        *known =
+            PyObject_CallMethod(extension.helpers, question, "ss", self->op->ns, self->op->name);
+    return *known;
 }
 
 PyObject *operator_overload(operator_object *self)
 {
-    if (self->overload && self->overload_changes == extension.changes) return self->overload;
-    Py_CLEAR(self->overload);
-    self->overload_changes = extension.changes;
-    self->overload =
-        PyObject_CallMethod(extension.helpers, "overload", "ss", self->op->ns, self->op->name);
-    return self->overload;
+    return ask_once(self, &self->overload, "overload");
+}
+
+PyObject *operator_gradient(operator_object *self)
+{
+    return ask_once(self, &self->gradient, "gradient");
 }

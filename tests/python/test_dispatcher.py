@@ -295,17 +295,17 @@ def test_plain_calls_are_direct_here() -> None:
 
 
 def test_a_plain_call_does_not_pass_the_dispatcher(
-    add: Made, monkeypatch: pytest.MonkeyPatch
+    make: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from wick import _calls
+
+    add = make(ADD)  # it has not looked its overload up yet
 
     if _calls.mode == "dispatcher":
         pytest.skip("every call passes the dispatcher in this mode")
     calls = []
     monkeypatch.setattr(_calls, "overload", lambda ns, name: calls.append(name))
-    from wick import _wick
-
-    function = _wick.find("local", add.name)  # a new object: it has not looked its overload up yet
+    function = add.direct
     assert function(torch.zeros(2)).tolist() == [1.0, 1.0] and calls == []
     with pytest.raises(TypeError):
         function(torch._neg_view(torch.zeros(2)))  # the stand-in above is no operator
