@@ -8,7 +8,8 @@
  */
 #include <wick/op.h>
 
-WICK_OP(add_out, "a: T[*N], b: T[*N], out!: T[*N] -> () where T: f16 bf16 f32 f64");
+WICK_OP(add_out, "a: T[*N], b: T[*N], out!: T[*N] -> ()"
+                 " where T: f16 bf16 f32 f64 batch N");
 
 enum { BLOCK = WICK_BLOCK, GRAIN = 32768 / BLOCK };
 

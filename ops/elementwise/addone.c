@@ -6,8 +6,8 @@
  */
 #include <wick/op.h>
 
-WICK_OP(addone, "x: T[*N] -> y: T[*N] where T: f16 bf16 f32 f64");
-WICK_OP(addone_backward, "dy: T[*N] -> dx: T[*N]");
+WICK_OP(addone, "x: T[*N] -> y: T[*N] where T: f16 bf16 f32 f64 batch N");
+WICK_OP(addone_backward, "dy: T[*N] -> dx: T[*N] batch N");
 
 enum { BLOCK = WICK_BLOCK, GRAIN = 32768 / BLOCK };
 

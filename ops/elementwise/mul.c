@@ -6,8 +6,8 @@
  */
 #include "product.h"
 
-WICK_OP(mul, "a: T[*N], b: T[*N] -> y: T[*N] where T: f16 bf16 f32 f64");
-WICK_OP(mul_backward, "dy: T[*N], a: T[*N], b: T[*N] -> da?: T[*N], db?: T[*N]");
+WICK_OP(mul, "a: T[*N], b: T[*N] -> y: T[*N] where T: f16 bf16 f32 f64 batch N");
+WICK_OP(mul_backward, "dy: T[*N], a: T[*N], b: T[*N] -> da?: T[*N], db?: T[*N] batch N");
 
 typedef struct job {
     const T *a, *b;

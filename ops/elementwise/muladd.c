@@ -7,8 +7,9 @@
  */
 #include "product.h"
 
-WICK_OP(muladd, "a: T[*N], b: T[*N], c: float -> y: T[*N] where T: f16 bf16 f32 f64");
-WICK_OP(muladd_backward, "dy: T[*N], a: T[*N], b: T[*N] -> da?: T[*N], db?: T[*N]");
+WICK_OP(muladd, "a: T[*N], b: T[*N], c: float -> y: T[*N]"
+                " where T: f16 bf16 f32 f64 batch N");
+WICK_OP(muladd_backward, "dy: T[*N], a: T[*N], b: T[*N] -> da?: T[*N], db?: T[*N] batch N");
 
 typedef struct job {
     const T *a, *b;

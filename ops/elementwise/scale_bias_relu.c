@@ -12,9 +12,9 @@
 #include "scale_bias_relu.h"
 
 WICK_OP(scale_bias_relu, "x: T[*N, C], bias: T[C], scale: float = 1.0 -> y: T[*N, C]"
-                         " where T: f16 bf16 f32 f64");
+                         " where T: f16 bf16 f32 f64 batch N, C");
 WICK_OP(scale_bias_relu_backward, "dy: T[*N, C], x: T[*N, C], bias: T[C], scale: float"
-                                  " -> dx?: T[*N, C], dbias?: T[C]");
+                                  " -> dx?: T[*N, C], dbias?: T[C] batch C");
 
 WICK_IMPL wick_status scale_bias_relu_cpu(wick_ctx *ctx, const T *x, const T *bias, double scale,
                                           T *y, int64_t N, int64_t C)

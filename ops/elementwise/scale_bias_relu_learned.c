@@ -7,7 +7,7 @@
 #include "scale_bias_relu.h"
 
 WICK_OP(scale_bias_relu_learned, "x: T[*N, C], bias: T[C], scale: A[] -> y: T[*N, C]"
-                                 " where T: f16 bf16 f32 f64");
+                                 " where T: f16 bf16 f32 f64 batch N, C");
 WICK_OP(scale_bias_relu_learned_backward, "dy: T[*N, C], x: T[*N, C], bias: T[C], scale: A[]"
                                           " -> dx?: T[*N, C], dbias?: T[C], dscale?: A[]"
                                           " scratch by_column: f64[C]");

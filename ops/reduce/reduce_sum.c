@@ -16,7 +16,7 @@
 #include "lanes.h"
 
 WICK_OP(reduce_sum, "x: T[*N] -> y: T[] where T: f16 bf16 f32 f64");
-WICK_OP(reduce_sum_backward, "dy: T[], x: shape[*N] -> dx: T[*N]");
+WICK_OP(reduce_sum_backward, "dy: T[], x: shape[*N] -> dx: T[*N] batch N");
 
 enum { CHUNKS = 512, GRAIN = 32768 };
 

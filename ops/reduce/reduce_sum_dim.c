@@ -17,8 +17,10 @@
  */
 #include "lanes.h"
 
-WICK_OP(reduce_sum_dim, "x: T[P, N, Q] -> y: T[P, Q] where T: f16 bf16 f32 f64");
-WICK_OP(reduce_sum_dim_backward, "dy: T[P, Q], x: shape[P, N, Q] -> dx: T[P, N, Q]");
+WICK_OP(reduce_sum_dim, "x: T[P, N, Q] -> y: T[P, Q] where T: f16 bf16 f32 f64"
+                        " batch P, Q");
+WICK_OP(reduce_sum_dim_backward, "dy: T[P, Q], x: shape[P, N, Q] -> dx: T[P, N, Q]"
+                                 " batch P, N, Q");
 
 enum { PIECE = 32, STRIP = 64, WIDTH = 16 * STRIP, GROUP = 128 };
 enum { PARTIALS = 4096, FEW = PARTIALS / 8, REPEAT = 1024, GRAIN = 32768 };

@@ -1,170 +1,315 @@
 """Gradients by name: a call of `foo` that needs a gradient becomes a step of autograd's graph whose way back is
 `foo_backward`.
 
-The C core has matched the names when the file was loaded (src/signature/gradient.c); here its plan is carried out. What
-the backward names is saved, and nothing else.
+The C core has matched the names when the file was loaded (src/signature/gradient.c). Here its plan becomes a
+torch.autograd.Function per operator, written out as Python code when the first gradient is asked for: what the backward
+names is saved and nothing else, and no loop over arguments is left to run in a call.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
-import torch.utils.checkpoint
+from torch.autograd import forward_ad
 
 from . import _wick
+from ._signature import FLOATS, Signature, signature
 
-# A checkpoint computes again until it has what it once saved, and stops by raising this. Through the dispatcher, which
-# this call came by, only an error's words would get: so it goes on to its end, where nothing more is saved.
-_StopRecomputation = getattr(torch.utils.checkpoint, "_StopRecomputationError", ())
+# Where torch.library writes down what was registered; absent in a torch that keeps its books differently.
+_registered = getattr(torch.library, "_impls", None)
 
+GATED = ("AutogradCPU", "AutogradCUDA", "AutogradMeta")  # the gate's keys, as in src/torch/register.c
 
-class Plan:
-    """How one operator is differentiated."""
-
-    def __init__(self, ns: str, name: str, found: tuple[str, list[Any], list[Any]] | None) -> None:
-        self.name = name
-        self.call = getattr(torch.ops.wick_raw, f"{ns}__{name}").default
-        self.arguments = self.call._schema.arguments
-        self.positional = sum(not a.kwarg_only for a in self.arguments)
-        self.writes = [
-            a.name for a in self.arguments if a.alias_info is not None and a.alias_info.is_write
-        ]
-        self.backward_name = f"{name}_backward" if found is None else found[0]
-        self.has_gradient = found is not None
-        if found is not None:
-            _, self.feeds, self.gives = found
-            self.backward = getattr(getattr(torch.ops, ns), found[0]).default
-            self.wants = [a.name for a in self.backward._schema.arguments if a.kwarg_only]
-
-    def run(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The operator itself, below autograd; always a tuple."""
-        keywords = {
-            a.name: v for a, v in zip(self.arguments[self.positional :], args[self.positional :])
-        }
-        result = self.call(*args[: self.positional], **keywords)
-        return result if isinstance(result, tuple) else (result,)
+_gradients: dict[tuple[str, str], Callable[..., Any]] = {}
 
 
-_plans: dict[tuple[str, str], Plan] = {}
+def forget(ns: str) -> None:
+    """Something was loaded again: gradients of its namespace may be others."""
+    for known in [key for key in _gradients if key[0] == ns]:
+        del _gradients[known]
 
 
-def forget(ns: str, name: str) -> None:
-    """The operator was loaded again: its gradient may be another."""
-    for known in [key for key in _plans if key[0] == ns]:
-        del _plans[known]
+# ---- the ways that the gate knows (called from C) ----
 
 
-def _plan(ns: str, name: str) -> Plan:
-    plan = _plans.get((ns, name))
-    if plan is None:
-        plan = _plans[ns, name] = Plan(ns, name, _wick.gradient(ns, name))
-    return plan
+def gradient(ns: str, name: str) -> Callable[..., Any]:
+    """What makes a call in which a tensor requires grad: it takes the inputs, then every want_x."""
+    found = _gradients.get((ns, name))
+    if found is None:
+        found = _gradients[ns, name] = _make(signature(ns, name))
+    return found
 
 
-def differentiate(ns: str, name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A call in which a tensor requires grad; one result per output."""
-    plan = _plan(ns, name)
-    if plan.writes:
-        needing = [
-            a.name
-            for a, v in zip(plan.arguments, args)
-            if isinstance(v, torch.Tensor) and v.requires_grad
-        ]
-        raise RuntimeError(
-            f"{name}: {needing[0]} requires grad, but the operator writes {plan.writes[0]} in place and has no "
-            "gradient: call it under torch.no_grad(), or detach the argument"
-        )
-    # Function.apply itself would send the call through functorch's transforms again; here it has passed them, and
-    # torch must be told that this is meant.
+def differentiate(ns: str, name: str, args: tuple[Any, ...]) -> Any:
+    """A call of torch.ops in which a tensor requires grad."""
+    return gradient(ns, name)(*args)
+
+
+def below(ns: str, name: str, args: tuple[Any, ...]) -> Any:
+    """A call that needs no gradient here, for whoever stands below autograd: a mode, a subclass, a transform."""
+    sig = signature(ns, name)
+    positional, wanted = sig.split(args)
+    with torch._C._AutoDispatchBelowAutograd():
+        return sig.overload(*positional, **wanted)
+
+
+def gate(ns: str, name: str) -> Callable[..., Any]:
+    """The gate in Python: for a torch whose internals the one in C (src/torch/boxed.c) cannot read, and for tracing,
+    where sizes are symbols that C would turn into numbers."""
+
+    def kernel(*args: Any, **keywords: Any) -> Any:
+        values = signature(ns, name).complete(args, keywords)
+        tensors = [v for v in values if isinstance(v, torch.Tensor)]
+        if forward_ad._current_level >= 0:
+            _refuse_tangents(signature(ns, name), values)
+        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+            return gradient(ns, name)(*values)
+        return below(ns, name, values)
+
+    return kernel
+
+
+def batched(ns: str, name: str, args: tuple[Any, ...]) -> Any:
+    """A call with tensors that vmap has batched."""
+    from . import _vmap
+
+    return _vmap.batched(ns, name, args)
+
+
+def batch_kernel(ns: str, name: str) -> Callable[..., Any]:
+    """The same, for arguments as torch hands them to Python."""
+    return lambda *args, **keywords: batched(
+        ns, name, signature(ns, name).complete(args, keywords)
+    )
+
+
+def _refuse_tangents(sig: Signature, values: tuple[Any, ...]) -> None:
+    for p, v in zip(sig.inputs, values):
+        if isinstance(v, torch.Tensor) and forward_ad.unpack_dual(v).tangent is not None:
+            raise RuntimeError(
+                f"{sig.name}: {p.name} carries a forward-mode gradient (torch.func.jvp, forward_ad), and the operator "
+                "has none: use reverse mode, or detach the argument"
+            )
+
+
+# ---- one operator ----
+
+
+def _make(sig: Signature) -> Callable[..., Any]:
+    if sig.writes:
+        return _refuse_writing(sig)
+    written_by_hand = f"{sig.ns}/{sig.name}/Autograd"
+    apply = _function(sig, sig.function)
+    within: list[Callable[..., Any]] = []
+
+    def call(*args: Any) -> Any:
+        if _registered is not None and written_by_hand in _registered:
+            positional, wanted = sig.split(args)
+            return sig.overload._op_dk(torch._C.DispatchKey.Autograd, *positional, **wanted)
+        if torch._C._are_functorch_transforms_active():
+            if not within:
+                within.append(_function(sig, _lowered(sig)))
+            return _apply_within_transform(within[0], args)
+        return apply(*args)
+
+    return call
+
+
+def _lowered(sig: Signature) -> Callable[..., Any]:
+    """The operator, one transform further down: it may need a gradient there, so grad mode, which a Function turns off
+    for its forward, is on again."""
+
+    def run(*args: Any, **wanted: Any) -> Any:
+        with torch.enable_grad():
+            return below(sig.ns, sig.name, (*args, *wanted.values()))
+
+    return run
+
+
+def _apply_within_transform(apply: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Function.apply itself would send the call through functorch's transforms again; here it has passed those above
+    this one, and torch must be told that this is meant."""
     functorch = torch._C._functorch
     allowed = functorch.get_single_level_autograd_function_allowed()
     functorch.set_single_level_autograd_function_allowed(True)
     try:
-        return _apply(plan, *args)
-    except _StopRecomputation:
-        return plan.run(args)
+        return apply(*args)
     finally:
         functorch.set_single_level_autograd_function_allowed(allowed)
 
 
-class Step(torch.autograd.Function):
-    """One call in autograd's graph."""
-
-    @staticmethod
-    def forward(plan: Plan, *args: Any) -> tuple[Any, ...]:
-        return plan.run(args)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        plan, args = inputs[0], inputs[1:]
-        ctx.plan = plan
-        ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(
-            *(o for o in output if isinstance(o, torch.Tensor) and not o.is_floating_point())
-        )
-        if not plan.has_gradient:
-            return
-        ctx.like = [
-            (o.shape, o.dtype, o.device) if isinstance(o, torch.Tensor) else None for o in output
+def _refuse_writing(sig: Signature) -> Callable[..., Any]:
+    def refuse(*args: Any) -> Any:
+        needing = [
+            p.name
+            for p, v in zip(sig.inputs, args)
+            if isinstance(v, torch.Tensor) and v.requires_grad
         ]
-        ctx.fed, tensors = [], []
-        for source, index, axis, _ in plan.feeds:
-            if source in ("input", "output"):
-                value = args[index] if source == "input" else output[index]
-            elif source == "gradient":
-                value = None
-            else:
-                shape = args[index].shape if isinstance(args[index], torch.Tensor) else args[index]
-                value = list(shape) if source == "shape" else shape[axis]
-            if isinstance(value, torch.Tensor):
-                ctx.fed.append(len(tensors))
-                tensors.append(value)
-            else:
-                ctx.fed.append((value,))
-        ctx.save_for_backward(*tensors)
+        raise RuntimeError(
+            f"{sig.name}: {needing[0]} requires grad, but the operator writes {sig.writes[0]} in place and has no "
+            "gradient: call it under torch.no_grad(), or detach the argument"
+        )
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-        plan = ctx.plan
-        if not plan.has_gradient:
-            raise RuntimeError(
-                f"{plan.name}: no gradient: the operator's file defines no {plan.backward_name}. Define it there, or "
-                f"call {plan.name} under torch.no_grad()"
-            )
-        needed = ctx.needs_input_grad[1:]
-        given = {index for index, _ in plan.gives}
-        for index, need in enumerate(needed):
-            if need and index not in given:
-                missing = plan.arguments[index].name
-                raise RuntimeError(
-                    f"{plan.name}: no gradient for {missing}: {plan.backward_name} has no result d{missing}"
-                )
-        results: list[Any] = [None] * (1 + len(needed))
-        if all(g is None for g in grads):
-            return tuple(results)
-        saved = ctx.saved_tensors
-        args = []
-        for (source, index, _, optional), fed in zip(plan.feeds, ctx.fed):
-            if source == "gradient":
-                gradient = grads[index]
-                if gradient is None and not optional:
-                    shape, dtype, device = ctx.like[index]
-                    gradient = torch.zeros(shape, dtype=dtype, device=device)
-                args.append(gradient)
-            else:
-                args.append(saved[fed] if isinstance(fed, int) else fed[0])
-        wanted = {
-            f"want_d{plan.arguments[i].name}": needed[i] for i, optional in plan.gives if optional
-        }
-        answer = plan.backward(*args, **wanted)
-        for (index, _), gradient in zip(
-            plan.gives, answer if isinstance(answer, tuple) else (answer,)
-        ):
-            if needed[index]:
-                results[1 + index] = gradient
-        return tuple(results)
+    return refuse
 
 
-# Below torch.autograd.Function.apply, and bound here: torch.compile, which may watch the call above, stops at a builtin.
-_apply = super(torch.autograd.Function, Step).apply
+def _function(sig: Signature, run: Callable[..., Any]) -> Callable[..., Any]:
+    """The operator's torch.autograd.Function, as something to call; `run` computes its forward."""
+    found = _wick.gradient(sig.ns, sig.name)
+    code = _write(sig, found)
+    names: dict[str, Any] = {"run": run, "sig": sig, "like": _like, "zeros": _zeros}
+    names["no_gradient"], names["no_result"] = _no_gradient, _no_result
+    if found is not None:
+        names["run_backward"] = _wick.find(sig.ns, found[0])
+    exec(compile(code, f"<gradient of {sig.qualname}>", "exec"), names)
+    methods = {n: staticmethod(names[n]) for n in ("forward", "setup_context", "backward")}
+    title = "".join(word.capitalize() for word in sig.name.split("_"))
+    function = type(title, (torch.autograd.Function,), methods)
+    # Below torch.autograd.Function.apply, which is for calls from outside a dispatcher's kernel.
+    return super(torch.autograd.Function, function).apply
+
+
+def _like(output: torch.Tensor | None) -> tuple[Any, ...] | None:
+    return None if output is None else (output.shape, output.dtype, output.device)
+
+
+def _zeros(like: tuple[Any, ...] | None) -> torch.Tensor | None:
+    if like is None:
+        return None
+    shape, dtype, device = like
+    return torch.zeros(shape, dtype=dtype, device=device)
+
+
+def _no_gradient(sig: Signature) -> RuntimeError:
+    return RuntimeError(
+        f"{sig.name}: no gradient: the operator's file defines no {_backward_name(sig)}. Define it there, or call "
+        f"{sig.name} under torch.no_grad()"
+    )
+
+
+def _no_result(sig: Signature, index: int) -> RuntimeError:
+    missing = sig.inputs[index].name
+    return RuntimeError(
+        f"{sig.name}: no gradient for {missing}: {_backward_name(sig)} has no result d{missing}"
+    )
+
+
+def _backward_name(sig: Signature) -> str:
+    stem = sig.name.removesuffix("_forward")
+    return f"{stem}_backward"
+
+
+# ---- its code ----
+#
+# For mul(a, b) -> y with mul_backward(dy, a, b) -> da?, db? it reads
+#
+#     forward = run
+#     def setup_context(ctx, inputs, output):
+#         a0, a1, = inputs
+#         o0 = output
+#         ctx.set_materialize_grads(False)
+#         ctx.save_for_backward(a0, a1)
+#     def backward(ctx, g0):
+#         need = ctx.needs_input_grad
+#         if g0 is None: return None, None,
+#         k1, k2, = ctx.saved_tensors
+#         r = run_backward(g0, k1, k2, want_da=need[0], want_db=need[1])
+#         return r[0], r[1],
+
+Found = tuple[str, list[tuple[str, int, int, bool]], list[tuple[int, bool]]]  # _wick.gradient
+
+
+class _Kept(NamedTuple):
+    """What is kept of a call for one argument of its backward."""
+
+    name: str
+    value: str  # an expression of a0, a1, ..., the inputs, and o0, o1, ..., the outputs
+    tensor: bool
+
+
+def _write(sig: Signature, found: Found | None) -> str:
+    n_args = len(sig.inputs) + len(sig.wanted)
+    kept = _keep(sig, found) if found else []
+    lines = [*_write_forward(sig, n_args), *_write_setup(sig, kept, n_args)]
+    if found is None:
+        lines += ["def backward(ctx, *grads):", "    raise no_gradient(sig)"]
+    else:
+        lines += _write_backward(sig, found, kept, n_args)
+    return "\n".join([*lines, ""])
+
+
+def _list(letter: str, n: int) -> str:
+    return "".join(f"{letter}{i}, " for i in range(n))
+
+
+def _keep(sig: Signature, found: Found) -> list[_Kept]:
+    kept = []
+    for k, (source, index, axis, _) in enumerate(found[1]):
+        if source == "gradient":
+            continue
+        param = sig.outputs[index] if source == "output" else sig.inputs[index]
+        value = f"o{index}" if source == "output" else f"a{index}"
+        shape = f"{value}.shape" if param.kind == "tensor" else value
+        if source in ("input", "output"):
+            kept.append(_Kept(f"k{k}", value, param.kind == "tensor"))
+        else:
+            kept.append(_Kept(f"k{k}", shape if source == "shape" else f"{shape}[{axis}]", False))
+    return kept
+
+
+def _write_forward(sig: Signature, n_args: int) -> list[str]:
+    if not sig.wanted:
+        return ["forward = run"]
+    n = len(sig.inputs)
+    wanted = "".join(f"{name}=a{n + i}, " for i, name in enumerate(sig.wanted))
+    return [f"def forward({_list('a', n_args)}):", f"    return run({_list('a', n)}{wanted})"]
+
+
+def _write_setup(sig: Signature, kept: list[_Kept], n_args: int) -> list[str]:
+    n = len(sig.outputs)
+    lines = [
+        "def setup_context(ctx, inputs, output):",
+        f"    {_list('a', n_args)}= inputs",
+        "    o0 = output" if n == 1 else f"    {_list('o', n)}= output",
+        "    ctx.set_materialize_grads(False)",
+    ]
+    unsure = [f"o{i}" for i, p in enumerate(sig.outputs) if not FLOATS.issuperset(p.types)]
+    if unsure:
+        lines += [
+            f"    whole = [o for o in ({', '.join(unsure)},) if o is not None]",
+            "    ctx.mark_non_differentiable(*[o for o in whole if not o.is_floating_point()])",
+        ]
+    if kept and n > 1:  # zeros may have to stand in for a gradient
+        lines += [f"    ctx.o{i} = like(o{i})" for i in range(n) if sig.outputs[i].kind == "tensor"]
+    lines += [f"    ctx.{k.name} = {k.value}" for k in kept if not k.tensor]
+    return [*lines, f"    ctx.save_for_backward({', '.join(k.value for k in kept if k.tensor)})"]
+
+
+def _write_backward(sig: Signature, found: Found, kept: list[_Kept], n_args: int) -> list[str]:
+    _, feeds, gives = found
+    n, given = len(sig.outputs), [index for index, _ in gives]
+    lines = [f"def backward(ctx, {_list('g', n)}):", "    need = ctx.needs_input_grad"]
+    for i, p in enumerate(sig.inputs):
+        if i not in given and not FLOATS.isdisjoint(p.types):
+            lines.append(f"    if need[{i}]: raise no_result(sig, {i})")
+    absent = " and ".join(f"g{i} is None" for i in range(n))
+    lines.append(f"    if {absent}: return {'None, ' * n_args}")
+    if any(k.tensor for k in kept):
+        saved = "".join(f"{k.name}, " for k in kept if k.tensor)
+        lines.append(f"    {saved}= ctx.saved_tensors")
+    args = {k.name: k.name if k.tensor else f"ctx.{k.name}" for k in kept}
+    for k, (source, index, _, optional) in enumerate(feeds):
+        if source == "gradient":
+            args[f"k{k}"] = f"g{index}"
+            if not optional and n > 1:
+                lines.append(f"    if g{index} is None: g{index} = zeros(ctx.o{index})")
+    values = [args[f"k{k}"] for k in range(len(feeds))]
+    values += [f"want_d{sig.inputs[i].name}=need[{i}]" for i, optional in gives if optional]
+    lines.append(f"    r = run_backward({', '.join(values)})")
+    results = ["None"] * n_args
+    for k, (index, optional) in enumerate(gives):
+        r = "r" if len(gives) == 1 else f"r[{k}]"
+        results[index] = r if optional else f"{r} if need[{index}] else None"
+    return [*lines, f"    return {', '.join(results)},"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from typing import Any
 
 try:
@@ -18,10 +19,13 @@ except ImportError as error:
 
 from torch.autograd import forward_ad
 
-from . import _wick
-from ._autograd import differentiate as differentiate  # called from C
-from ._autograd import forget as _forget_gradients
-from ._progress import tell as tell  # called from C
+from . import _autograd, _compile, _wick
+from ._autograd import batched as batched  # these are called from C
+from ._autograd import below as below
+from ._autograd import differentiate as differentiate
+from ._autograd import gradient as gradient
+from ._progress import tell as tell
+from ._signature import forget as _forget_signature
 
 _SPECIAL, _PLAIN, _INFERENCE = 0, 1, 2  # wick_torch_tensor_kind
 
@@ -101,41 +105,63 @@ def overload(ns: str, name: str) -> Any:
 
 def forget(ns: str, name: str) -> None:
     """An operator changed its schema: torch.ops must look it up again."""
-    _forget_gradients(ns, name)
     old = _gates.pop((ns, name), None)
     if old is not None:
         old._destroy()
-    for namespace, attribute in ((ns, name), ("wick_raw", f"{ns}__{name}")):
-        module = getattr(torch.ops, namespace)
-        if attribute in module.__dict__:
-            delattr(module, attribute)
+    module = getattr(torch.ops, ns)
+    if name in module.__dict__:
+        delattr(module, name)
+
+
+def published(ns: str, name: str, function: Any, autocasts: bool) -> None:
+    """An operator was loaded, maybe not for the first time."""
+    _forget_signature(ns, name)
+    _autograd.forget(ns)
+    _compile.published(ns, name, function)
+    if autocasts:
+        from . import _autocast
+
+        _autocast.register(ns, name)
+
+
+_RAISING = "TESTING_ONLY_GenericMode"  # a dispatch key above all others, and nobody's
+_pending = threading.local()
+_raisers: list[torch.library.Library] = []
+
+
+def raise_next(error: BaseException) -> None:
+    """Torch raises this when it is next asked for aten::is_vulkan_available, which src/torch/boxed.c does at once: so an
+    exception passes torch's C++ code as what it is, and not as its words."""
+    if not _raisers:
+        library = torch.library.Library("aten", "IMPL")
+        library.impl("is_vulkan_available", _raise, _RAISING)
+        _raisers.append(library)
+    _pending.error = error
+    torch._C._dispatch_tls_set_dispatch_key_included(_RAISING, True)
+
+
+def _raise() -> None:
+    torch._C._dispatch_tls_set_dispatch_key_included(_RAISING, False)
+    error = _pending.error
+    del _pending.error
+    try:
+        raise error
+    finally:
+        del error  # else it would hold its own traceback, and that every tensor of the call
 
 
 _gates: dict[tuple[str, str], torch.library.Library] = {}
 
 
 def gate(ns: str, name: str) -> None:
-    """The gate in Python, for a torch whose internals the one in C (src/torch/boxed.c) cannot read."""
+    """The kernels that C adds itself where torch's internals can be read."""
     if (ns, name) in _gates:
         return  # loaded again with the same schema: it serves on, also the calls that are in it now
-    raw = getattr(torch.ops.wick_raw, f"{ns}__{name}").default
-
-    def kernel(*args: Any, **wanted: Any) -> Any:
-        tensors = [a for a in args if isinstance(a, torch.Tensor)]
-        if forward_ad._current_level >= 0 and any(
-            forward_ad.unpack_dual(t).tangent is not None for t in tensors
-        ):
-            raise RuntimeError(
-                f"{name}: an argument carries a forward-mode gradient (torch.func.jvp, forward_ad), "
-                "and the operator has none: use reverse mode, or detach the argument"
-            )
-        if not torch.is_grad_enabled() or not any(t.requires_grad for t in tensors):
-            return raw(*args, **wanted)
-        results = differentiate(ns, name, (*args, *wanted.values()))
-        return results[0] if len(results) == 1 else results or None
-
+    kernel = _autograd.gate(ns, name)
     library = torch.library.Library(ns, "IMPL")
-    library.impl(name, kernel, "Autograd")
+    for key in _autograd.GATED:
+        library.impl(name, kernel, key)
+    library.impl(name, _autograd.batch_kernel(ns, name), "FuncTorchBatched")
     _gates[ns, name] = library
 
 

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import _autograd, _foreign, _progress, _wick
+from . import _foreign, _progress, _wick
 
 _INCLUDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
 _Path = str | os.PathLike[str]
@@ -204,7 +204,6 @@ def _finish(origin: str, found: tuple[int, list[Any] | None, str]) -> _One:
         functions = _wick.functions(number)
     _loaded[number] = functions
     for function in functions:
-        _autograd.forget(function.__self__.namespace, function.__name__)
     return (number, functions, origin)
 
 

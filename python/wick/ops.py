@@ -7,15 +7,17 @@ Every operator is a builtin function. It takes the shortest way to its C code fo
 from __future__ import annotations
 
 import os
+from types import ModuleType
 from typing import Any
 
 from . import _wick
 
 
-class Namespace:
-    """The operators of one WICK_NAMESPACE."""
+class Namespace(ModuleType):
+    """The operators of one WICK_NAMESPACE. A module, so that torch.compile reads it as one."""
 
     def __init__(self, name: str) -> None:
+        super().__init__(f"wick.ops.{name}")
         self._name = name
 
     def __getattr__(self, name: str) -> Any:

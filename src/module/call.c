@@ -171,7 +171,7 @@ static wick_status finish(wick_call_frame *f, wick_status status)
     return status;
 }
 
-static void init_frame(wick_call_frame *f, wick_ctx *ctx, const wick_op *op, wick_op_def *def)
+void wick_call_begin(wick_call_frame *f, wick_ctx *ctx, const wick_op *op, wick_op_def *def)
 {
     f->ctx = ctx;
     f->op = op;
@@ -187,7 +187,7 @@ static wick_status call_in_full(wick_ctx *ctx, const wick_op *op, wick_op_def *d
 {
     wick_call_frame f; /* not zeroed: it is large, and every part is set before it is read */
 
-    init_frame(&f, ctx, op, def);
+    wick_call_begin(&f, ctx, op, def);
     f.host = host;
     f.args = args;
     f.results = results;

@@ -4,6 +4,7 @@
  *   call_place.c   where the operator reads and writes: contiguous inputs, outputs, scratch
  *   call_simple.c  all of it at once, where every tensor has one shape
  *   call.c         the order of it all, the run itself, and the end
+ *   infer.c        a call that is not made: its checks and what it would return
  */
 #ifndef WICK_CALL_H
 #define WICK_CALL_H
@@ -52,8 +53,16 @@ static inline const wick_param *wick_call_input(const wick_call_frame *f, int i)
     return &f->sig->inputs[i];
 }
 
+/* ---- call.c ---- */
+
+/* A frame before anything was read. It is large and not zeroed: host, args and results are the
+ * caller's to set, and every other part is set before it is read. */
+void wick_call_begin(wick_call_frame *f, wick_ctx *ctx, const wick_op *op, wick_op_def *def);
+
 /* ---- call_read.c ---- */
 
+/* Kinds, element types and devices; shapes: one per input, for the sizes. */
+wick_status wick_call_read_kinds(wick_call_frame *f, wick_input_shape *shapes);
 /* Reads every argument and solves every dim; scalars go straight to their slots. */
 wick_status wick_call_read(wick_call_frame *f);
 /* The host's or our word for a tensor's element type. */

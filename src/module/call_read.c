@@ -210,9 +210,8 @@ static wick_status settle_types(wick_call_frame *f)
 
 /* Reads every argument; scalars go straight to their slots (tensors follow once they are placed).
  */
-wick_status wick_call_read(wick_call_frame *f)
+wick_status wick_call_read_kinds(wick_call_frame *f, wick_input_shape *shapes)
 {
-    wick_input_shape shapes[WICK_MAX_PARAMS];
     for (int i = 0; i < f->sig->n_inputs; i++) {
         const wick_param *p = wick_call_input(f, i);
         wick_input_shape *shape = &shapes[i];
@@ -242,6 +241,12 @@ wick_status wick_call_read(wick_call_frame *f)
             shape->number = slot->i;
         }
     }
-    WICK_TRY(settle_types(f));
+    return settle_types(f);
+}
+
+wick_status wick_call_read(wick_call_frame *f)
+{
+    wick_input_shape shapes[WICK_MAX_PARAMS];
+    WICK_TRY(wick_call_read_kinds(f, shapes));
     return wick_signature_bind(f->ctx, f->sig, shapes, &f->binding);
 }

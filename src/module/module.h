@@ -5,6 +5,7 @@
  *   define.c     a table's operators take their names; gradients are matched
  *   registry.c   name ⇒ operator; replacing, and refusing a second owner
  *   call.c       one call: check, solve, allocate, run, release; the same for every host
+ *   infer.c      a call's checks and results, without the call
  *   plain.c      the host of a program without torch: memory from malloc
  *
  * An operator (wick_op) is a name that lives for ever; what it currently means (wick_op_def) is
@@ -142,5 +143,19 @@ typedef struct wick_host {
  * host's. */
 wick_status wick_op_invoke(wick_ctx *ctx, const wick_op *op, wick_op_def *def,
                            const wick_host *host, const wick_value *args, wick_value *results);
+
+/* ---- infer.c ---- */
+
+/* A result that a call would make. */
+typedef struct wick_inferred {
+    wick_dtype dtype; /* WICK_NONE: a plain number */
+    int dim;
+    int64_t size[WICK_MAX_RANK];
+} wick_inferred;
+
+/* Every check of a call, with its words, and what it would return: one entry per output. Tensors need
+ * no memory. Without `sizes` the sizes are not looked at, and only the element types are inferred. */
+wick_status wick_op_infer(wick_ctx *ctx, const wick_op *op, wick_op_def *def, const wick_host *host,
+                          const wick_value *args, bool sizes, wick_inferred *out);
 
 #endif /* WICK_MODULE_H */

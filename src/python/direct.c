@@ -3,6 +3,7 @@
  *   parse      positions and keywords ⇒ one object per input            TypeError for count and
  * names convert    objects ⇒ values; decides between the two ways            TypeError for kinds
  *     fast     plain tensors, no mode, no gradient: straight to src/module, GIL released
+ *     gradient the same but for the gradient: straight to autograd (python/wick/_autograd.py)
  *     slow     everything else: torch.ops, which knows about modes, tracing, autograd and the rest
  *
  * What the fast way does not recognise is never refused here: only torch.ops may say no to a 0-d
@@ -12,7 +13,7 @@
 
 #include <string.h>
 
-typedef enum outcome { FAST, SLOW, FAILED } outcome;
+typedef enum outcome { FAST, GRADIENT, SLOW, FAILED } outcome;
 
 typedef struct request {
     operator_object *self;
@@ -158,10 +159,8 @@ static outcome convert_tensor(request *r, int i, PyObject *object)
     if (o == SLOW && r->out)
         requires_grad = ask_requires_grad(object); /* torch.ops knows nothing of out= */
     r->args[i].kind = WICK_VALUE_TENSOR;
-    if (requires_grad && !r->differentiable && shim.aoti_torch_grad_mode_is_enabled()) {
+    if (requires_grad && !r->differentiable && shim.aoti_torch_grad_mode_is_enabled())
         r->differentiable = p->name;
-        return SLOW;
-    }
     return o;
 }
 
@@ -358,7 +357,8 @@ static outcome convert(request *r)
                      op_name(r), r->differentiable);
         return FAILED;
     }
-    return o == SLOW || results == SLOW ? SLOW : FAST;
+    if (o == SLOW || results == SLOW) return SLOW;
+    return r->differentiable ? GRADIENT : FAST;
 }
 
 /* ---- the fast way ---- */
@@ -431,9 +431,10 @@ static PyObject *default_object(const request *r, int i)
     }
 }
 
-static PyObject *all_arguments(const request *r)
+/* One object per input; behind them there is room for `n_more`. */
+static PyObject *all_arguments(const request *r, int n_more)
 {
-    PyObject *args = PyTuple_New(r->sig->n_inputs);
+    PyObject *args = PyTuple_New(r->sig->n_inputs + n_more);
     for (int i = 0; args && i < r->sig->n_inputs; i++) {
         PyObject *item = r->given[i];
         if (item)
@@ -463,7 +464,7 @@ static PyObject *all_keywords(const request *r)
 static PyObject *call_slow(const request *r)
 {
     PyObject *overload = operator_overload(r->self);
-    PyObject *args = overload ? all_arguments(r) : NULL;
+    PyObject *args = overload ? all_arguments(r, 0) : NULL;
     PyObject *keywords = args ? all_keywords(r) : NULL;
     PyObject *result = keywords ? PyObject_Call(overload, args, keywords) : NULL;
     if (result && r->out) {
@@ -477,6 +478,25 @@ static PyObject *call_slow(const request *r)
     return result;
 }
 
+/* ---- the gradient ---- */
+
+/* The inputs, then the want_x of the optional outputs: as the function from _autograd takes them.
+ */
+static PyObject *call_gradient(const request *r)
+{
+    int n_wanted = 0, at = r->sig->n_inputs;
+    for (int i = 0; i < r->sig->n_outputs; i++)
+        n_wanted += r->sig->outputs[i].optional;
+    PyObject *function = operator_gradient(r->self);
+    PyObject *args = function ? all_arguments(r, n_wanted) : NULL;
+    for (int i = 0; args && i < r->sig->n_outputs; i++)
+        if (r->sig->outputs[i].optional)
+            PyTuple_SetItem(args, at++, PyBool_FromLong(!r->results[i].unwanted));
+    PyObject *result = args ? PyObject_CallObject(function, args) : NULL;
+    Py_XDECREF(args);
+    return result;
+}
+
 PyObject *direct_call(PyObject *self, PyObject *const *args, Py_ssize_t n_args, PyObject *keywords)
 {
     request r;
@@ -486,6 +506,7 @@ PyObject *direct_call(PyObject *self, PyObject *const *args, Py_ssize_t n_args, 
     if (!parse(&r, args, n_args, keywords)) return NULL;
     switch (convert(&r)) {
     case FAST: return call_fast(&r);
+    case GRADIENT: return call_gradient(&r);
     case SLOW: return call_slow(&r);
     default: return NULL;
     }

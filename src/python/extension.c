@@ -50,7 +50,7 @@ static PyObject *attach(PyObject *module, PyObject *args)
     extension.tensor_type = tensor;
     extension.parameter_type = parameter;
     extension.helpers = helpers;
-    wick_torch_set_gradient_hook(gradient_hook);
+    wick_torch_set_hook(ask_python, raise_pending);
     wick_load_set_watch(&watch);
     Py_RETURN_NONE;
 }
@@ -113,10 +113,21 @@ static bool ask_helpers(const char *what, const wick_op *op)
     return done != NULL;
 }
 
+/* What torch does with an operator beyond calling it is arranged in Python. */
+static bool announce(const wick_op *op, PyObject *function)
+{
+    bool autocast = wick_op_current(op)->sig->autocast != WICK_AUTOCAST_KEEP;
+    PyObject *done = PyObject_CallMethod(extension.helpers, "published", "ssOO", op->ns, op->name,
+                                         function, autocast ? Py_True : Py_False);
+    Py_XDECREF(done);
+    return done != NULL;
+}
+
 /* Makes a module's operators known to torch; a list of their functions. */
 static PyObject *publish(wick_ctx *ctx, const wick_module *module)
 {
     PyObject *list = PyList_New(0);
+    extension.changes++;
     for (int64_t i = 0; list && i < wick_module_count(module); i++) {
         wick_op *op = wick_module_op(module, i);
         bool changed = false;
@@ -124,11 +135,11 @@ static PyObject *publish(wick_ctx *ctx, const wick_module *module)
             Py_DECREF(list);
             return raise_build(ctx);
         }
-        extension.changes += changed;
         if (changed && !ask_helpers("forget", op)) Py_CLEAR(list);
         if (list && !wick_torch_internals_usable() && !ask_helpers("gate", op)) Py_CLEAR(list);
         PyObject *function = list ? operator_function(op) : NULL;
-        bool listed = function && operator_refresh(function) && PyList_Append(list, function) == 0;
+        bool listed = function && operator_refresh(function) &&
+                      PyList_Append(list, function) == 0 && announce(op, function);
         if (!listed) Py_CLEAR(list);
         Py_XDECREF(function);
     }
@@ -339,6 +350,11 @@ static PyObject *gradient(PyObject *module, PyObject *args)
     return NULL;
 }
 
+PyDoc_STRVAR(describe_doc, "describe(namespace, name)\n--\n\nThe operator's signature, as data.");
+PyDoc_STRVAR(
+    infer_doc,
+    "infer(namespace, name, values, sizes)\n--\n\nWhat a call would return, after its checks.");
+
 PyDoc_STRVAR(
     suggest_doc,
     "suggest(namespace, name)\n--\n\nNames of the namespace that look like it, comma-separated.");
@@ -424,6 +440,8 @@ static PyMethodDef methods[] = {
     {"prototype", prototype, METH_VARARGS, prototype_doc},
     {"find", find, METH_VARARGS, find_doc},
     {"gradient", gradient, METH_VARARGS, gradient_doc},
+    {"describe", describe, METH_VARARGS, describe_doc},
+    {"infer", infer, METH_VARARGS, infer_doc},
     {"parameters", plan_parameters, METH_VARARGS, parameters_doc},
     {"plan", plan_call, METH_VARARGS, plan_doc},
     {"copy", copy_bytes, METH_VARARGS, copy_doc},

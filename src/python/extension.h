@@ -6,7 +6,9 @@
  *   direct.c      the call: arguments, the fast way and the way through torch.ops
  *   tensors.c     Python's tensors and torch's handles
  *   dlpack.c      the same through DLPack's public table, where torch's internals are not what we
- * expect gradient.c    the gate's question "who differentiates this?", put to Python
+ *                 expect
+ *   hooks.c       what the bridge leaves to Python: gradients, the way below autograd, vmap
+ *   describe.c    signatures as data
  *   plan.c        an operator's parameters, and shapes and bytes of a call that is made up
  *   copy.c        a plain copy, to measure bandwidth with
  *   samples.c     sizes that fit a signature, for `wick check`
@@ -39,8 +41,8 @@ typedef struct extension_state {
     PyObject *build_error;
     PyObject *functions; /* address of an operator: its function object */
     direct_mode mode;
-    unsigned long changes; /* how often an operator got another schema: overloads from before are
-                              not to be called */
+    unsigned long changes; /* how often something was loaded: what Python knows of an operator may
+                              be another since then */
 } extension_state;
 extern extension_state extension;
 
@@ -49,20 +51,23 @@ extern extension_state extension;
 /* An operator's own object: the `__self__` of its builtin function. */
 typedef struct operator_object {
     PyObject_HEAD wick_op *op;
-    PyObject *overload; /* torch.ops.<ns>.<name>.default, looked up at the first call that needs it;
-                           may be NULL */
-    unsigned long overload_changes; /* extension.changes when it was */
+    /* Looked up at the first call that needs them; may be NULL. */
+    PyObject *overload;    /* torch.ops.<ns>.<name>.default */
+    PyObject *gradient;    /* what makes a call that needs a gradient */
+    unsigned long changes; /* extension.changes when they were */
     PyMethodDef method;
     char *doc;
 } operator_object;
 
 int operator_init_type(PyObject *module);
-/* A new reference to the operator's function object, of which there is one. */
+/* A new reference to the operator's function object, of which there is one: whoever knows it by its
+ * identity, as torch.compile does, knows every way to it. */
 PyObject *operator_function(wick_op *op);
 /* The operator was loaded again: its function says so. False with an exception set. */
 bool operator_refresh(PyObject *function);
-/* The overload, borrowed; NULL with an exception set. */
+/* The overload and the gradient, borrowed; NULL with an exception set. */
 PyObject *operator_overload(operator_object *self);
+PyObject *operator_gradient(operator_object *self);
 
 /* ---- direct.c ---- */
 
@@ -91,9 +96,20 @@ bool dlpack_read(PyObject *tensor, wick_tensor *out);
 /* A new Python tensor for one that dlpack_host made, which it consumes. */
 PyObject *dlpack_wrap(wick_tensor *tensor);
 
-/* ---- gradient.c ---- */
+/* ---- hooks.c ---- */
 
-bool gradient_hook(wick_registration *r, torch_ivalue *stack, uint64_t n_args, uint64_t n_results);
+bool ask_python(wick_registration *r, wick_question question, torch_ivalue *stack);
+bool raise_pending(void);
+
+/* ---- describe.c: functions of the module ---- */
+
+/* describe(namespace, name): inputs, outputs, dims and rules of the signature, as dicts and lists.
+ */
+PyObject *describe(PyObject *module, PyObject *args);
+/* infer(namespace, name, values, sizes): one (type, shape) per output, None for a plain number,
+ * after every check of a call. A tensor is (type, device, index, shape). sizes False: shapes are
+ * neither looked at nor inferred. */
+PyObject *infer(PyObject *module, PyObject *args);
 
 /* ---- plan.c: for benchmarks and tests, which make calls up ---- */
 

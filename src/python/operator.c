@@ -15,6 +15,7 @@ static void operator_dealloc(PyObject *object)
     operator_object *self = (operator_object *)object;
     PyTypeObject *type = Py_TYPE(object);
     Py_XDECREF(self->overload);
+    Py_XDECREF(self->gradient);
     wick_free(self->doc);
     PyObject_Free(object);
     Py_DECREF(type);
@@ -181,7 +182,8 @@ static PyObject *function_new(wick_op *op)
     operator_object *self = PyObject_New(operator_object, operator_type);
     if (!self) return NULL;
     self->op = op;
-    self->overload = NULL;
+    self->overload = self->gradient = NULL;
+    self->changes = extension.changes;
     self->doc = make_doc(op);
     self->method = (PyMethodDef){.ml_name = op->name,
                                  .ml_meth = (PyCFunction)(void (*)(void))direct_call,
@@ -217,12 +219,26 @@ bool operator_refresh(PyObject *function)
     return true;
 }
 
+/* What `wick._calls` says of the operator, asked again after every load. */
+static PyObject *ask_once(operator_object *self, PyObject **known, const char *question)
+{
+    if (self->changes != extension.changes) {
+        Py_CLEAR(self->overload);
+        Py_CLEAR(self->gradient);
+        self->changes = extension.changes;
+    }
+    if (!*known)
+        *known =
+            PyObject_CallMethod(extension.helpers, question, "ss", self->op->ns, self->op->name);
+    return *known;
+}
+
 PyObject *operator_overload(operator_object *self)
 {
-    if (self->overload && self->overload_changes == extension.changes) return self->overload;
-    Py_CLEAR(self->overload);
-    self->overload_changes = extension.changes;
-    self->overload =
-        PyObject_CallMethod(extension.helpers, "overload", "ss", self->op->ns, self->op->name);
-    return self->overload;
+    return ask_once(self, &self->overload, "overload");
+}
+
+PyObject *operator_gradient(operator_object *self)
+{
+    return ask_once(self, &self->gradient, "gradient");
 }

@@ -3,8 +3,7 @@
  * torch hands a kernel a stack of 64-bit words that the kernel owns: every handle, box, string and
  * list on it must be given back, whatever happens. Results, owned by torch afterwards, go to the
  * front of the same stack. An error is raised by a C++ exception through our frame, so it is the
- * very last act, when nothing is owned any more; its words wait in a thread-local buffer, where the
- * gate also finds those of a call that it sent on.
+ * very last act, when nothing is owned any more; its words wait in a thread-local buffer.
  */
 #include "bridge.h"
 
@@ -12,10 +11,14 @@
 #include <string.h>
 
 static _Thread_local char last_error[4096];
-static wick_gradient_hook gradient_hook;
+static wick_hook ask;
+static wick_raiser raiser;
 
-void wick_torch_set_gradient_hook(wick_gradient_hook hook) { gradient_hook = hook; }
-const char *wick_boxed_error(void) { return last_error; }
+void wick_torch_set_hook(wick_hook hook, wick_raiser of_exceptions)
+{
+    ask = hook;
+    raiser = of_exceptions;
+}
 
 bool wick_boxed_fail(const char *message)
 {
@@ -24,7 +27,12 @@ bool wick_boxed_fail(const char *message)
 }
 
 /* Throws. Whoever calls this owns nothing. */
-static void raise_error(void) { shim.aoti_torch_check(false, "wick", "wick", 0, last_error); }
+static void raise_error(void)
+{
+    bool (*throwing)(void) = shim._ZN2at4_ops19is_vulkan_available4callEv;
+    if (throwing && raiser && raiser()) throwing();
+    shim.aoti_torch_check(false, "wick", "wick", 0, last_error);
+}
 
 /* ---- encoding ---- */
 
@@ -319,13 +327,20 @@ void wick_boxed_gate(torch_ivalue *stack, uint64_t n_args, uint64_t n_results, i
     wick_registration *r = wick_registration_at(slot);
     glance g = look_at_arguments(wick_registration_signature(r), stack);
     bool ok;
+    (void)n_args, (void)n_results;
     if (g.dual)
         ok = refuse_forward_mode(r, stack, g.dual);
     else if (g.requires_grad && shim.aoti_torch_grad_mode_is_enabled())
-        ok = gradient_hook(r, stack, n_args, n_results);
+        ok = ask(r, WICK_ASK_GRADIENT, stack);
     else if (g.plain && wick_torch_keys_are_plain())
         ok = run(r, stack);
     else
-        ok = wick_boxed_forward(r, stack);
+        ok = ask(r, WICK_ASK_BELOW, stack);
     if (!ok) raise_error();
+}
+
+void wick_boxed_batch(torch_ivalue *stack, uint64_t n_args, uint64_t n_results, int slot)
+{
+    (void)n_args, (void)n_results;
+    if (!ask(wick_registration_at(slot), WICK_ASK_BATCH, stack)) raise_error();
 }

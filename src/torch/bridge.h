@@ -9,9 +9,10 @@
  * The only folder that names torch's symbols. It knows nothing of Python: what needs Python comes
  * in as a hook.
  *
- * One operator is two to torch. `ns::name` is the public one: its kernel on the Autograd key (the
- * gate) runs plain tensors that need no gradient at once, sends everything else on to its twin
- * `wick_raw::ns__name`, and asks the hook when a gradient is needed.
+ * An operator has three kernels. The one for every device runs it. The one on the Autograd keys (the
+ * gate) runs plain tensors that need no gradient at once and asks Python for everything else: for the
+ * gradient, or for a way below autograd, which C does not have. The one for batched tensors (vmap)
+ * always asks Python.
  */
 #ifndef WICK_BRIDGE_H
 #define WICK_BRIDGE_H
@@ -47,18 +48,25 @@ enum { WICK_MAX_REGISTRATIONS = 2048 };
 
 void wick_boxed_backend(torch_ivalue *stack, uint64_t n_args, uint64_t n_results, int slot);
 void wick_boxed_gate(torch_ivalue *stack, uint64_t n_args, uint64_t n_results, int slot);
-/* Sends the call to the twin, below autograd. Consumes the arguments; on failure the text is in
- * wick_boxed_error. */
-bool wick_boxed_forward(wick_registration *r, torch_ivalue *stack);
-const char *wick_boxed_error(void);
+void wick_boxed_batch(torch_ivalue *stack, uint64_t n_args, uint64_t n_results, int slot);
 /* For a hook: remembers the words to raise; always returns false. */
 bool wick_boxed_fail(const char *message);
 
-/* Called by the gate when grad mode is on and a tensor requires grad. Takes over the arguments on
- * the stack as a kernel does, leaves the results, or returns false after wick_boxed_fail. */
-typedef bool (*wick_gradient_hook)(wick_registration *r, torch_ivalue *stack, uint64_t n_args,
-                                   uint64_t n_results);
-void wick_torch_set_gradient_hook(wick_gradient_hook hook);
+/* What Python is asked to do with a call. */
+typedef enum wick_question {
+    WICK_ASK_GRADIENT, /* grad mode is on and a tensor requires grad */
+    WICK_ASK_BELOW,    /* a mode, a subclass, a transform: whoever stands below autograd decides */
+    WICK_ASK_BATCH     /* a tensor is batched by vmap */
+} wick_question;
+
+/* Takes over the arguments on the stack as a kernel does, leaves the results, or returns false after
+ * wick_boxed_fail. */
+typedef bool (*wick_hook)(wick_registration *r, wick_question question, torch_ivalue *stack);
+/* If the last hook of this thread failed with an exception of Python's: arranges that torch raises it
+ * when it is next asked for aten::is_vulkan_available, so that it passes torch as itself and not as its
+ * words. */
+typedef bool (*wick_raiser)(void);
+void wick_torch_set_hook(wick_hook hook, wick_raiser raiser);
 
 /* Optionals' boxes. */
 torch_ivalue *torch_box_new(torch_ivalue value); /* NULL: out of memory */

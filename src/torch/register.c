@@ -1,6 +1,6 @@
 /* register.c -- operators enter torch's dispatcher, and leave it again
  *
- * A registration is what torch was told: a schema, and two kernels out of the pool of trampolines.
+ * A registration is what torch was told: a schema, and three kernels out of the pool of trampolines.
  * It belongs to one operator and is kept when the operator is loaded again with the same schema.
  * With another schema the old registration is withdrawn and its slot waits for the next operator;
  * only graphs that captured it could still call it, and torch answers those itself.
@@ -11,13 +11,16 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { N_LIBRARIES = 5 };
+/* A library object per kernel: its deletion undoes it. The gate is on the autograd key of each device,
+ * not on the one for all of them: that is where torch.library.register_autograd puts a gradient that
+ * is written by hand, and torch would warn of the two. */
+enum { DEFINITION, BACKEND, BATCH, GATES, N_GATES = 3, N_LIBRARIES = GATES + N_GATES };
+static const char *const gate_keys[N_GATES] = {"AutogradCPU", "AutogradCUDA", "AutogradMeta"};
 
 struct wick_registration {
     wick_op *op;
     _Atomic(wick_op_def *) def; /* whose schema torch has */
     char *schema;               /* "relu(Tensor x) -> Tensor" */
-    char *twin;                 /* "wick_raw::local__relu" */
     int slot;
     bool left; /* torch no longer knows it */
     torch_library_handle library[N_LIBRARIES];
@@ -50,23 +53,6 @@ wick_op_def *wick_registration_current(wick_ctx *ctx, wick_registration *r)
     return same ? now : NULL;
 }
 
-bool wick_boxed_forward(wick_registration *r, torch_ivalue *stack)
-{
-    wick_boxed_fail("");
-    if (shim.torch_call_dispatcher(r->twin, "", stack, 0) == 0) return true;
-    const char *what = shim.torch_exception_get_what_without_backtrace
-                           ? shim.torch_exception_get_what_without_backtrace()
-                           : NULL;
-    if (what && *what) return wick_boxed_fail(what);
-    if (*wick_boxed_error()) return false; /* our own kernel's words */
-    wick_text text = {0};
-    wick_text_printf(&text, "%s: torch could not run it (its words went to the error output)",
-                     r->op->name);
-    wick_boxed_fail(wick_text_str(&text));
-    wick_text_free(&text);
-    return false;
-}
-
 /* ---- entering ---- */
 
 static torch_error define(torch_library_handle library, const char *schema)
@@ -77,26 +63,25 @@ static torch_error define(torch_library_handle library, const char *schema)
     return shim.torch_library_def_with_tags(library, schema, &tag, 1);
 }
 
-/* Two operators, three kernels: see bridge.h. Each through a library object of its own, whose
- * deletion undoes it. */
-static torch_error enter(wick_registration *r, const char *raw_schema)
+static torch_error add_kernel(wick_registration *r, int library, const char *key,
+                              torch_kernel kernel)
 {
-    const char *any = "CompositeExplicitAutograd", *raw = strstr(r->twin, "::") + 2;
-    torch_kernel backend = wick_trampoline_backend(r->slot), gate = wick_trampoline_gate(r->slot);
-    torch_library_handle *l = r->library;
+    torch_library_handle *l = &r->library[library];
+    torch_error e = shim.aoti_torch_library_init_impl(r->op->ns, key, "wick", 0, l);
+    return e || shim.torch_library_impl(*l, r->op->name, kernel, 0);
+}
 
-    torch_error e = shim.aoti_torch_library_init_fragment("wick_raw", "wick", 0, &l[0]);
-    e = e || define(l[0], raw_schema);
-    e = e || shim.aoti_torch_library_init_impl("wick_raw", any, "wick", 0, &l[1]);
-    e = e || shim.torch_library_impl(l[1], raw, backend, 0);
-    e = e || shim.aoti_torch_library_init_fragment(r->op->ns, "wick", 0, &l[2]);
-    e = e || define(l[2], r->schema);
-    e = e || shim.aoti_torch_library_init_impl(r->op->ns, any, "wick", 0, &l[3]);
-    e = e || shim.torch_library_impl(l[3], r->op->name, backend, 0);
-    if (!e && wick_torch_internals_usable()) {
-        e = shim.aoti_torch_library_init_impl(r->op->ns, "Autograd", "wick", 0, &l[4]);
-        e = e || shim.torch_library_impl(l[4], r->op->name, gate, 0);
-    }
+static torch_error enter(wick_registration *r)
+{
+    torch_library_handle *definition = &r->library[DEFINITION];
+    torch_error e = shim.aoti_torch_library_init_fragment(r->op->ns, "wick", 0, definition);
+    e = e || define(*definition, r->schema);
+    e = e ||
+        add_kernel(r, BACKEND, "CompositeExplicitAutograd", wick_trampoline_backend(r->slot));
+    if (e || !wick_torch_internals_usable()) return e; /* then Python adds the others */
+    e = add_kernel(r, BATCH, "FuncTorchBatched", wick_trampoline_batch(r->slot));
+    for (int i = 0; i < N_GATES; i++)
+        e = e || add_kernel(r, GATES + i, gate_keys[i], wick_trampoline_gate(r->slot));
     return e;
 }
 
@@ -113,7 +98,6 @@ static void registration_free(wick_registration *r)
 {
     if (!r) return;
     wick_free(r->schema);
-    wick_free(r->twin);
     wick_free(r);
 }
 
@@ -134,24 +118,18 @@ static int free_slot(void)
 
 static wick_registration *registration_new(wick_op *op, const char *schema)
 {
-    wick_text twin = {0};
     wick_registration *r = wick_calloc(1, sizeof *r);
-    wick_text_printf(&twin, "wick_raw::%s__%s", op->ns, op->name);
-    if (r) {
-        r->op = op;
-        r->def = wick_op_current(op);
-        r->schema = wick_strdup(schema);
-        r->twin = twin.failed ? NULL : wick_strdup(wick_text_str(&twin));
-    }
-    wick_text_free(&twin);
-    if (r && r->schema && r->twin) return r;
+    if (!r) return NULL;
+    r->op = op;
+    r->def = wick_op_current(op);
+    r->schema = wick_strdup(schema);
+    if (r->schema) return r;
     registration_free(r);
     return NULL;
 }
 
 static wick_status enter_anew(wick_ctx *ctx, wick_op *op, const char *schema)
 {
-    wick_text raw_schema = {0};
     int slot = free_slot();
     if (slot < 0)
         return wick_fail(ctx, WICK_ENOTSUP,
@@ -161,19 +139,15 @@ static wick_status enter_anew(wick_ctx *ctx, wick_op *op, const char *schema)
     if (!r) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
     r->slot = slot;
     slots[slot] = r;
-    wick_text_printf(&raw_schema, "%s%s", strstr(r->twin, "::") + 2, schema + strlen(op->name));
-    wick_status s = raw_schema.failed ? wick_fail(ctx, WICK_ENOMEM, "out of memory") : WICK_OK;
-    if (s == WICK_OK && enter(r, wick_text_str(&raw_schema)) != 0)
-        s = wick_fail(ctx, WICK_ETORCH, "torch refuses operator %s::%s with schema %s: %s", op->ns,
+    if (enter(r) == 0) {
+        op->bridge = r;
+        return WICK_OK;
+    }
+    wick_status s = wick_fail(ctx, WICK_ETORCH, "torch refuses operator %s::%s with schema %s: %s", op->ns,
                       op->name, schema,
                       shim.torch_exception_get_what_without_backtrace
                           ? shim.torch_exception_get_what_without_backtrace()
                           : "is the name taken by another library?");
-    wick_text_free(&raw_schema);
-    if (s == WICK_OK) {
-        op->bridge = r;
-        return s;
-    }
     leave(r);
     slots[slot] = NULL;
     registration_free(r);

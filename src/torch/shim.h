@@ -89,13 +89,14 @@ typedef void (*torch_body)(int64_t begin, int64_t end, void *arg);
     R(void, _ZdlPv, (void *))                                                                      \
     /* Internals, not promised by torch: used only after internals.c has checked what they answer. \
      * TensorImpl::requires_grad and _fw_grad, bump_version, torch_function_mode_enabled,          \
-     * hasCallbacks. */                                                                            \
+     * hasCallbacks; an operator without arguments, for what its call can be made to throw. */     \
     O(bool, _ZNK3c1010TensorImpl13requires_gradEv, (const void *))                                 \
     O(const void *, _ZNK3c1010TensorImpl8_fw_gradEmRKN2at10TensorBaseE,                            \
       (const void *, uint64_t, torch_handle))                                                      \
     O(void, _ZN5torch8autograd4impl12bump_versionERKN2at6TensorE, (torch_handle))                  \
     O(bool, _ZN2at4impl27torch_function_mode_enabledEv, (void))                                    \
-    O(bool, _ZN2at12hasCallbacksEv, (void))
+    O(bool, _ZN2at12hasCallbacksEv, (void))                                                        \
+    O(bool, _ZN2at4_ops19is_vulkan_available4callEv, (void))
 
 #define TORCH_DECLARE(result, name, parameters) result(*name) parameters;
 typedef struct torch_shim {

@@ -24,5 +24,6 @@
 /* The functions of slot i. */
 torch_kernel wick_trampoline_backend(int i);
 torch_kernel wick_trampoline_gate(int i);
+torch_kernel wick_trampoline_batch(int i);
 
 #endif /* WICK_TRAMPOLINES_H */

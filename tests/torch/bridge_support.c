@@ -146,5 +146,10 @@ const char *run_backend(const char *name, torch_ivalue *stack)
 
 const char *run_gate(const char *name, torch_ivalue *stack)
 {
-    return run_on(name, "Autograd", stack);
+    return run_on(name, "AutogradCPU", stack);
+}
+
+const char *run_batch(const char *name, torch_ivalue *stack)
+{
+    return run_on(name, "FuncTorchBatched", stack);
 }

@@ -38,6 +38,7 @@ void drop(torch_handle handle);
 /* Runs local::name's kernel; what it raised, or NULL. */
 const char *run_backend(const char *name, torch_ivalue *stack);
 const char *run_gate(const char *name, torch_ivalue *stack);
+const char *run_batch(const char *name, torch_ivalue *stack);
 
 /* No handle, storage, box, string or list is out. */
 #define cr_assert_nothing_live()                                                                   \

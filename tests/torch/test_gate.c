@@ -1,5 +1,5 @@
-/* test_gate.c -- the kernel in front of autograd: what it runs itself, what it sends on, when it
- * asks for a gradient */
+/* test_gate.c -- the kernel in front of autograd: what it runs itself, and what it asks Python for;
+ * the kernel for batched tensors, which always asks */
 #include "bridge_support.h"
 
 #include <string.h>
@@ -13,14 +13,13 @@ static wick_status copy_f32(wick_ctx *ctx, const wick_slot *slot)
     return WICK_OK;
 }
 
-static int n_hooked;
+static int n_asked[3]; /* by question */
 static bool hook_fails;
 
 /* Takes over the arguments: here it hands x back as the result. */
-static bool hook(wick_registration *r, torch_ivalue *stack, uint64_t n_args, uint64_t n_results)
+static bool hook(wick_registration *r, wick_question question, torch_ivalue *stack)
 {
-    (void)n_args, (void)n_results;
-    n_hooked++;
+    n_asked[question]++;
     cr_assert_str_eq(wick_registration_op(r)->name, "dup");
     cr_assert_str_eq(wick_registration_schema(r), "dup(Tensor x, Tensor? o=None) -> Tensor");
     if (stack[1]) drop(get_boxed(stack[1]));
@@ -29,16 +28,20 @@ static bool hook(wick_registration *r, torch_ivalue *stack, uint64_t n_args, uin
     return wick_boxed_fail("no gradient today");
 }
 
+static bool has_exception;
+static bool raiser(void) { return has_exception; }
+
 static void begin(void)
 {
     torch_begin_with_internals();
-    wick_torch_set_gradient_hook(hook);
+    wick_torch_set_hook(hook, raiser);
     registered("dup", "x: f32[N], o?: f32[N] -> y: f32[N]", copy_f32);
 }
 
 TestSuite(gate, .init = begin);
 
-static int sent_on(void) { return fake_dispatched("wick_raw::local__dup"); }
+static int sent_on(void) { return n_asked[WICK_ASK_BELOW]; }
+static int n_gradients(void) { return n_asked[WICK_ASK_GRADIENT]; }
 
 static void fill(torch_ivalue *stack)
 {
@@ -67,10 +70,10 @@ Test(gate, plain_tensors_are_run_at_once)
     run_and_drop(stack);
     cr_assert_eq(n_calls, 3);
     cr_assert_eq(sent_on(), 0);
-    cr_assert_eq(n_hooked, 0);
+    cr_assert_eq(n_gradients(), 0);
 }
 
-Test(gate, special_tensors_are_sent_on_to_the_twin)
+Test(gate, special_tensors_are_sent_below_autograd)
 {
     torch_ivalue stack[2], *box;
     fill(stack);
@@ -96,7 +99,7 @@ Test(gate, forward_mode_is_refused_and_nothing_leaks)
     cr_assert_eq(sent_on(), 0);
 }
 
-Test(gate, an_active_mode_is_sent_on_to_the_twin)
+Test(gate, an_active_mode_is_sent_below_autograd)
 {
     torch_ivalue stack[2];
     for (int word = 0; word < 2; word++) {
@@ -136,19 +139,19 @@ Test(gate, a_gradient_is_asked_for_when_it_is_needed)
     fill(stack);
     fake_facts_of(get_tensor(stack[0]))->requires_grad = true;
     run_and_drop(stack);
-    cr_assert_eq(n_hooked, 1);
+    cr_assert_eq(n_gradients(), 1);
     fill(stack);
     memcpy(&box, &stack[1], sizeof box);
     fake_facts_of(get_tensor(*box))->requires_grad = true;
     run_and_drop(stack);
-    cr_assert_eq(n_hooked, 2);
+    cr_assert_eq(n_gradients(), 2);
     cr_assert_eq(n_calls, 0);
 
     fill(stack);
     fake_facts_of(get_tensor(stack[0]))->requires_grad = true;
     shim.aoti_torch_grad_mode_set_enabled(false);
     run_and_drop(stack);
-    cr_assert_eq(n_hooked, 2, "not without grad mode");
+    cr_assert_eq(n_gradients(), 2, "not without grad mode");
     cr_assert_eq(n_calls, 1);
 }
 
@@ -162,21 +165,42 @@ Test(gate, the_hooks_words_are_raised)
     cr_assert_nothing_live();
 }
 
-Test(gate, failures_keep_their_words_on_both_ways)
+Test(gate, an_exception_is_raised_by_an_operator_that_python_has_prepared)
+{
+    torch_ivalue stack[2];
+    hook_fails = true;
+    for (int i = 0; i < 3; i++) {
+        has_exception = i > 0;
+        if (i == 2) shim._ZN2at4_ops19is_vulkan_available4callEv = NULL; /* only the words, then */
+        fill(stack);
+        fake_facts_of(get_tensor(stack[0]))->requires_grad = true;
+        cr_assert_raises(run_gate("dup", stack), "no gradient today");
+        cr_assert_eq(fake_dispatched("aten::is_vulkan_available"), i > 0);
+    }
+    cr_assert_nothing_live();
+}
+
+Test(gate, failures_keep_their_words)
 {
     torch_ivalue stack[2];
     fill(stack);
     *(float *)fake_data(get_tensor(stack[0])) = 99;
     cr_assert_raises(run_gate("dup", stack), "dup: x begins with 99");
     cr_assert_nothing_live();
-    for (int old_torch = 0; old_torch < 2; old_torch++) {
-        if (old_torch) shim.torch_exception_get_what_without_backtrace = NULL;
-        fill(stack);
-        fake_set_keys(get_tensor(stack[0]), FAKE_KEYS_SUBCLASS);
-        *(float *)fake_data(get_tensor(stack[0])) = 99;
-        cr_assert_raises(run_gate("dup", stack), "dup: x begins with 99");
-        cr_assert_nothing_live();
-    }
+}
+
+Test(gate, batched_tensors_are_pythons)
+{
+    torch_ivalue stack[2];
+    fill(stack);
+    cr_assert_ran(run_batch("dup", stack));
+    drop(get_tensor(stack[0]));
+    cr_assert_eq(n_asked[WICK_ASK_BATCH], 1);
+    hook_fails = true;
+    fill(stack);
+    cr_assert_raises(run_batch("dup", stack), "no gradient today");
+    cr_assert_eq(n_calls, 0);
+    cr_assert_nothing_live();
 }
 
 Test(gate, an_undefined_tensor_is_refused_in_words)
@@ -232,7 +256,8 @@ Test(gate, without_internals_there_is_no_gate)
     registered("other", "x: f32[N], o?: f32[N] -> y: f32[N]", copy_f32);
     torch_ivalue stack[2];
     fill(stack);
-    cr_assert(!fake_run("local::other", "Autograd", stack));
+    cr_assert(!fake_run("local::other", "AutogradCPU", stack));
+    cr_assert(!fake_run("local::other", "FuncTorchBatched", stack));
     cr_assert_ran(run_backend("other", stack));
     drop(get_tensor(stack[0]));
     cr_assert_nothing_live();

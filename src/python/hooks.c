@@ -1,8 +1,8 @@
-/* gradient.c -- a call that needs a gradient is handed to Python, which owns autograd
+/* hooks.c -- calls that the bridge leaves to Python: gradients, the way below autograd, vmap
  *
- * The gate (src/torch/boxed.c) holds torch's stack and no GIL. Here the stack's arguments become
- * Python objects, Python's `wick._calls.differentiate` makes the call, and its results become the
- * stack's. Everything the stack owned is given back on the way, whether that works or not.
+ * The kernels (src/torch/boxed.c) hold torch's stack and no GIL. Here the stack's arguments become
+ * Python objects, a function of `wick._calls` makes the call, and its results become the stack's.
+ * Everything the stack owned is given back on the way, whether that works or not.
  */
 #include "extension.h"
 
@@ -76,19 +76,28 @@ static PyObject *wrap_argument(const wick_param *p, torch_ivalue v)
     }
 }
 
-/* Consumes the whole stack even when an object cannot be made. */
-static PyObject *wrap_arguments(const wick_signature *sig, const torch_ivalue *stack,
-                                uint64_t n_args)
+/* The keyword-only want_x of optional outputs follow the inputs on the stack. */
+static int n_arguments(const wick_signature *sig)
 {
-    PyObject *args = PyTuple_New((Py_ssize_t)n_args);
+    int n = sig->n_inputs;
+    for (int i = 0; i < sig->n_outputs; i++)
+        n += sig->outputs[i].optional;
+    return n;
+}
+
+/* Consumes the whole stack even when an object cannot be made. */
+static PyObject *wrap_arguments(const wick_signature *sig, const torch_ivalue *stack)
+{
+    int n = n_arguments(sig);
+    PyObject *args = PyTuple_New(n);
     bool failed = !args;
-    for (uint64_t i = 0; i < n_args; i++) {
-        bool input = i < (uint64_t)sig->n_inputs;
+    for (int i = 0; i < n; i++) {
+        bool input = i < sig->n_inputs;
         PyObject *object = input ? wrap_argument(&sig->inputs[i], stack[i])
                                  : PyBool_FromLong((long)(stack[i] & 0xff));
         failed = failed || !object;
         if (args && object)
-            PyTuple_SetItem(args, (Py_ssize_t)i, object);
+            PyTuple_SetItem(args, i, object);
         else
             Py_XDECREF(object);
     }
@@ -120,41 +129,76 @@ static bool unwrap_result(const wick_param *p, PyObject *object, torch_ivalue *o
     }
 }
 
-/* differentiate returns a tuple with one entry per output. */
-static bool unwrap_results(const wick_signature *sig, PyObject *results, torch_ivalue *stack)
+static void release_result(const wick_param *p, torch_ivalue v)
 {
-    if (!PyTuple_Check(results) || PyTuple_Size(results) != sig->n_outputs) return false;
-    for (int i = 0; i < sig->n_outputs; i++)
-        if (!unwrap_result(&sig->outputs[i], PyTuple_GetItem(results, i), &stack[i])) return false;
-    return true;
+    if (p->kind == WICK_KIND_TENSOR)
+        Py_XDECREF(p->optional ? wrap_box(v) : wrap_defined(handle_at(v)));
 }
 
+/* One output: the object itself. Several: a tuple of them. */
+static bool unwrap_results(const wick_signature *sig, PyObject *results, torch_ivalue *stack)
+{
+    int n = sig->n_outputs, done = 0;
+    if (n == 0) return true;
+    if (n == 1) return unwrap_result(&sig->outputs[0], results, &stack[0]);
+    if (PyTuple_Check(results) && PyTuple_Size(results) == n)
+        while (done < n &&
+               unwrap_result(&sig->outputs[done], PyTuple_GetItem(results, done), &stack[done]))
+            done++;
+    if (done == n) return true;
+    for (int i = 0; i < done; i++)
+        release_result(&sig->outputs[i], stack[i]);
+    return false;
+}
+
+/* ---- exceptions ---- */
+
+static _Thread_local PyObject *pending; /* what a hook failed with, until it is raised; owned */
+
+/* The words for the kernel, the exception itself for raise_pending. */
 static void keep_exception(const char *name)
 {
     PyObject *type = NULL, *value = NULL, *trace = NULL;
     PyErr_Fetch(&type, &value, &trace);
     PyErr_NormalizeException(&type, &value, &trace);
+    if (value && trace) PyException_SetTraceback(value, trace);
     PyObject *text = value ? PyObject_Str(value) : NULL;
     const char *words = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
     if (!words) PyErr_Clear();
     wick_boxed_fail(words ? words : name);
+    Py_XDECREF(pending);
+    pending = value;
     Py_XDECREF(text);
     Py_XDECREF(type);
-    Py_XDECREF(value);
     Py_XDECREF(trace);
 }
 
-bool gradient_hook(wick_registration *r, torch_ivalue *stack, uint64_t n_args, uint64_t n_results)
+bool raise_pending(void)
 {
-    (void)n_results;
+    if (!pending) return false;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *done = PyObject_CallMethod(extension.helpers, "raise_next", "O", pending);
+    bool arranged = done != NULL;
+    if (!done) PyErr_Clear();
+    Py_XDECREF(done);
+    Py_CLEAR(pending);
+    PyGILState_Release(gil);
+    return arranged;
+}
+
+/* ---- calls ---- */
+
+bool ask_python(wick_registration *r, wick_question question, torch_ivalue *stack)
+{
+    static const char *const functions[] = {"differentiate", "below", "batched"};
     PyGILState_STATE gil = PyGILState_Ensure();
     const wick_signature *sig = wick_registration_signature(r);
     const wick_op *op = wick_registration_op(r);
-    PyObject *args = wrap_arguments(sig, stack, n_args), *results = NULL;
+    PyObject *args = wrap_arguments(sig, stack), *results = NULL;
 
     if (args)
-        results =
-            PyObject_CallMethod(extension.helpers, "differentiate", "ssO", op->ns, op->name, args);
+        results = PyObject_CallMethod(extension.helpers, functions[question], "ssO", op->ns,
+                                      op->name, args);
     bool ok = results && unwrap_results(sig, results, stack);
     if (!ok) keep_exception(op->name);
     Py_XDECREF(args);
