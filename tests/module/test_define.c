@@ -62,6 +62,15 @@ Test(define, a_table_without_operators_is_refused)
     cr_assert_message("/lib/ops.so: it holds no operator");
 }
 
+Test(define, a_module_that_has_gone_meanwhile_is_refused)
+{
+    wick_op_entry gone = entry_of("f", FORWARD, variants, "/nowhere/at/all.c");
+    wick_module *module = NULL;
+    cr_assert_eq(define_table(NULL, &gone, 1, &module), WICK_EIO);
+    cr_assert_message("cannot find \"/lib/ops.so\": No such file or directory");
+    cr_assert_null(wick_op_find("local", "f"));
+}
+
 Test(define, a_forward_alone_has_one_name)
 {
     wick_op_entry alone[] = {entry("foo_forward", FORWARD, 1)};
