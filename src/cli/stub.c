@@ -59,12 +59,12 @@ static wick_status add_function(wick_ctx *ctx, const wick_module_table *table, i
 }
 
 wick_status cli_stub_add(wick_ctx *ctx, const wick_module_table *table, int64_t index,
-                         wick_text *out)
+                         wick_text *functions)
 {
     size_t second = 0;
     wick_table_backward(table, index, &second);
-    WICK_TRY(add_function(ctx, table, index, false, out));
-    return second ? add_function(ctx, table, index, true, out) : WICK_OK;
+    WICK_TRY(add_function(ctx, table, index, false, functions));
+    return second ? add_function(ctx, table, index, true, functions) : WICK_OK;
 }
 
 wick_status cli_stub_print(wick_ctx *ctx, const wick_text *functions, wick_text *out)

@@ -88,8 +88,8 @@ static wick_status def_new(wick_ctx *ctx, const wick_define *what, const naming 
     *out = def;
     return WICK_OK;
 
-no_memory:
-    if (!ctx->failed) status = wick_fail(ctx, WICK_ENOMEM, "out of memory");
+no_memory: /* or a path that leads nowhere, which has said so */
+    status = ctx->failed ? WICK_EIO : wick_fail(ctx, WICK_ENOMEM, "out of memory");
 failed:
     if (named->first >= 0) /* a word of Python, say */
         wick_ctx_prefix(ctx, "%s:%lld: %s is also %s, since its gradient is %s_backward; ",

@@ -22,6 +22,15 @@ wick_op_entry entry_of(const char *name, const char *signature, const wick_varia
     return entry;
 }
 
+wick_status define_table(const char *origin, const wick_op_entry *entries, int n, wick_module **out)
+{
+    wick_module_table table = {WICK_MODULE_MAGIC, WICK_ABI, "test", entries, n};
+    wick_define what = {
+        .table = &table, .path = "/lib/ops.so", .origin = origin, .default_ns = "local"};
+    wick_ctx_clear(&test_ctx);
+    return wick_module_define(&test_ctx, &what, out);
+}
+
 wick_op *define_variants(const char *name, const char *signature, const test_variant *variants,
                          int n)
 {
@@ -41,14 +50,10 @@ wick_op *define_variants(const char *name, const char *signature, const test_var
     }
     wick_op_entry entry = entry_of(name, signature, pointers, "op.c");
     entry.n_variants = n;
-    wick_module_table table = {WICK_MODULE_MAGIC, WICK_ABI, "test", &entry, 1};
     snprintf(origin, sizeof origin, "/%s.c", name);
-    wick_define what = {.table = &table, .path = "op.so", .origin = origin, .default_ns = "local"};
-    wick_ctx_clear(&test_ctx);
-    cr_assert_eq(wick_module_define(&test_ctx, &what, &module), WICK_OK, "%s",
+    cr_assert_eq(define_table(origin, &entry, 1, &module), WICK_OK, "%s",
                  wick_ctx_message(&test_ctx));
-    wick_op *op = wick_module_op(module, 0);
-    return op;
+    return wick_module_op(module, 0);
 }
 
 wick_op *define_op(const char *name, const char *signature, wick_entry cpu)

@@ -21,6 +21,9 @@ wick_op *define_op(const char *name, const char *signature, wick_entry cpu);
 /* The same with a function of its own for each choice. */
 wick_op *define_variants(const char *name, const char *signature, const test_variant *variants,
                          int n);
+/* Defines a table's operators for a file, as loading it would. */
+wick_status define_table(const char *origin, const wick_op_entry *entries, int n,
+                         wick_module **out);
 /* An entry of a table, for tests that define several at once. */
 wick_op_entry entry_of(const char *name, const char *signature, const wick_variant *const *variant,
                        const char *file);

@@ -17,22 +17,16 @@ static wick_op_entry entry(const char *name, const char *signature, int line)
     return e;
 }
 
-static wick_status define_for(const char *origin, const wick_op_entry *entries, int n, int *n_names)
-{
-    wick_module_table table = {WICK_MODULE_MAGIC, WICK_ABI, "test", entries, n};
-    wick_define what = {
-        .table = &table, .path = "/lib/ops.so", .origin = origin, .default_ns = "local"};
-    wick_module *module = NULL;
-    wick_ctx_clear(&test_ctx);
-    wick_status s = wick_module_define(&test_ctx, &what, &module);
-    if (s != WICK_OK) return s;
-    if (n_names) *n_names = (int)wick_module_count(module);
-    return s;
-}
-
 static wick_status define(const wick_op_entry *entries, int n)
 {
-    return define_for("/a.c", entries, n, NULL);
+    wick_module *module;
+    return define_table("/a.c", entries, n, &module);
+}
+
+static wick_status define_elsewhere(const wick_op_entry *entry_there)
+{
+    wick_module *module;
+    return define_table("/b.c", entry_there, 1, &module);
 }
 
 #define cr_assert_message(text) cr_assert_str_eq(wick_ctx_message(&test_ctx), text)
@@ -41,9 +35,10 @@ Test(define, a_forward_with_a_backward_has_two_names)
 {
     wick_op_entry table[] = {entry("foo_forward", FORWARD, 1), entry("foo_backward", BACKWARD, 2)};
     float x[2] = {0};
-    int n = 0;
-    cr_assert_eq(define_for("/a.c", table, 2, &n), WICK_OK, "%s", wick_ctx_message(&test_ctx));
-    cr_assert_eq(n, 3);
+    wick_module *module = NULL;
+    cr_assert_eq(define_table("/a.c", table, 2, &module), WICK_OK, "%s",
+                 wick_ctx_message(&test_ctx));
+    cr_assert_eq(wick_module_count(module), 3);
     wick_op *foo = wick_op_find("local", "foo"), *first = wick_op_find("local", "foo_forward");
     cr_assert_not_null(foo);
     cr_assert_str_eq(wick_op_name(foo), "foo");
@@ -65,6 +60,15 @@ Test(define, a_table_without_operators_is_refused)
 {
     cr_assert_eq(define(NULL, 0), WICK_EINVAL);
     cr_assert_message("/lib/ops.so: it holds no operator");
+}
+
+Test(define, a_module_that_has_gone_meanwhile_is_refused)
+{
+    wick_op_entry gone = entry_of("f", FORWARD, variants, "/nowhere/at/all.c");
+    wick_module *module = NULL;
+    cr_assert_eq(define_table(NULL, &gone, 1, &module), WICK_EIO);
+    cr_assert_message("cannot find \"/lib/ops.so\": No such file or directory");
+    cr_assert_null(wick_op_find("local", "f"));
 }
 
 Test(define, a_forward_alone_has_one_name)
@@ -111,7 +115,7 @@ Test(define, a_second_name_that_another_file_owns_is_refused)
 {
     wick_op_entry theirs = entry("foo", FORWARD, 1);
     wick_op_entry table[] = {entry("foo_forward", FORWARD, 3), entry("foo_backward", BACKWARD, 4)};
-    cr_assert_eq(define_for("/b.c", &theirs, 1, NULL), WICK_OK);
+    cr_assert_eq(define_elsewhere(&theirs), WICK_OK);
     cr_assert_eq(define(table, 2), WICK_EINVAL);
     cr_assert_message("/a.c:3: foo_forward is also foo, since its gradient is foo_backward; "
                       "operator local::foo is already defined by /b.c: rename one of them, or put "
@@ -124,7 +128,7 @@ Test(define, a_second_name_is_an_owned_name)
     wick_op_entry theirs = entry("foo", FORWARD, 1);
     wick_op_entry table[] = {entry("foo_forward", FORWARD, 3), entry("foo_backward", BACKWARD, 4)};
     cr_assert_eq(define(table, 2), WICK_OK);
-    cr_assert_eq(define_for("/b.c", &theirs, 1, NULL), WICK_EINVAL);
+    cr_assert_eq(define_elsewhere(&theirs), WICK_EINVAL);
     cr_assert_message("/b.c:1: operator local::foo is already defined by /a.c: rename one of them, "
                       "or put WICK_NAMESPACE(...) into one of the files");
 }

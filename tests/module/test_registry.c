@@ -23,12 +23,8 @@ static const wick_variant *const list_one[] = {&one}, *const list_two[] = {&two}
 
 static wick_status define(const wick_op_entry *entries, int n, const char *origin)
 {
-    wick_module_table table = {WICK_MODULE_MAGIC, WICK_ABI, "test", entries, n};
-    wick_define what = {
-        .table = &table, .path = "/lib/ops.so", .origin = origin, .default_ns = "local"};
     wick_module *module = NULL;
-    wick_ctx_clear(&test_ctx);
-    wick_status s = wick_module_define(&test_ctx, &what, &module);
+    wick_status s = define_table(origin, entries, n, &module);
     if (s != WICK_OK) return s;
     cr_assert_eq(wick_module_count(module), n);
     cr_assert_null(wick_module_op(module, -1));
