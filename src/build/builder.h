@@ -109,6 +109,8 @@ wick_status wick_scan_namespace(wick_ctx *ctx, const wick_scan *scan,
  * `types` has room for WICK_MAX_VARIABLES. */
 int64_t wick_scan_combinations(const wick_scan *scan);
 void wick_scan_combination(const wick_scan *scan, int64_t index, wick_dtype *types);
+/* The index of the choice most likely to be called: the first in which T is f32. */
+int64_t wick_scan_likely(const wick_scan *scan);
 /* An operator is compiled where every variable of the file that it does not use has its first type.
  */
 bool wick_scan_op_in(const wick_scan *scan, const wick_scan_op *op, const wick_dtype *types);
@@ -263,6 +265,18 @@ typedef enum wick_description {
 wick_status wick_build_describe(wick_ctx *ctx, const char *name, const char *signature, int what,
                                 char **out);
 
+/* One of the file's choices of types, from words such as "f32 i32"; NULL: the first. */
+wick_status wick_build_read_types(wick_ctx *ctx, const wick_scan *scan, const char *words,
+                                  wick_dtype *types);
+
+/* ---- explain.c ---- */
+
+/* Every argument, result and dim on a line of its own. */
+void wick_explain_signature(wick_text *out, const wick_signature *sig);
+/* The line about an operator's gradient. Fails when the second is not the first's. */
+wick_status wick_explain_gradient(wick_ctx *ctx, const wick_op_entry *forward,
+                                  const wick_op_entry *backward, wick_text *out);
+
 /* What else a failed compiler's output tells: behind the message, what can be done about it. */
 void wick_remedy_add(wick_ctx *ctx, const wick_process *result);
 /* The same for a failure of our own, before or after the compiler; its message gets FILE:1: in
@@ -354,5 +368,9 @@ wick_status wick_build_cached(wick_ctx *ctx, const wick_scan *scan, int64_t inde
                               const wick_dtype *types, const wick_build_options *options,
                               const wick_build_watch *watch, wick_built *out, wick_text *warnings);
 void wick_built_free(wick_built *built);
+/* The same, but only looks: out->hit says whether it is in the cache. */
+wick_status wick_build_find_cached(wick_ctx *ctx, const wick_scan *scan, int64_t index,
+                                   const wick_dtype *types, const wick_build_options *options,
+                                   wick_built *out);
 
 #endif /* WICK_BUILDER_H */

@@ -265,25 +265,50 @@ static wick_status find_or_build(request *r, wick_built *out, wick_text *warning
     return s;
 }
 
+/* Which choice of types it is about, the cache and the key. The request is to be closed in any
+ * case. */
+static wick_status open_request(request *r, const wick_dtype *types)
+{
+    const wick_scan *scan = r->scan;
+    if (r->index >= 0)
+        wick_scan_combination(scan, r->index, r->types);
+    else
+        memcpy(r->types, types, sizeof r->types);
+    for (int i = 0; i < scan->n_variables; i++)
+        wick_text_printf(&r->type_names, "%s%s", i ? " " : "", wick_dtype_name((int)r->types[i]));
+    wick_status s = wick_cache_open(r->ctx, r->options->cache_dir, &r->cache);
+    if (s != WICK_OK) wick_ctx_prefix(r->ctx, "%s:1: ", scan->file);
+    return s == WICK_OK ? make_key(r) : s;
+}
+
+static void close_request(request *r)
+{
+    wick_cache_close(&r->cache);
+    wick_text_free(&r->type_names);
+}
+
 wick_status wick_build_cached(wick_ctx *ctx, const wick_scan *scan, int64_t index,
                               const wick_dtype *types, const wick_build_options *options,
                               const wick_build_watch *watch, wick_built *out, wick_text *warnings)
 {
     request r = {.ctx = ctx, .scan = scan, .index = index, .options = options, .watch = watch};
     *out = (wick_built){0};
-    if (index >= 0)
-        wick_scan_combination(scan, index, r.types);
-    else
-        memcpy(r.types, types, sizeof r.types);
-    for (int i = 0; i < scan->n_variables; i++)
-        wick_text_printf(&r.type_names, "%s%s", i ? " " : "", wick_dtype_name((int)r.types[i]));
-    wick_status s = wick_cache_open(ctx, options->cache_dir, &r.cache);
-    if (s != WICK_OK) wick_ctx_prefix(ctx, "%s:1: ", scan->file);
-    if (s == WICK_OK) s = make_key(&r);
+    wick_status s = open_request(&r, types);
     if (s == WICK_OK && r.cache.why)
         wick_text_printf(warnings, "%s: %s: it is built anew\n", scan->file, r.cache.why);
     if (s == WICK_OK) s = find_or_build(&r, out, warnings);
-    wick_cache_close(&r.cache);
-    wick_text_free(&r.type_names);
+    close_request(&r);
+    return s;
+}
+
+wick_status wick_build_find_cached(wick_ctx *ctx, const wick_scan *scan, int64_t index,
+                                   const wick_dtype *types, const wick_build_options *options,
+                                   wick_built *out)
+{
+    request r = {.ctx = ctx, .scan = scan, .index = index, .options = options};
+    *out = (wick_built){0};
+    wick_status s = open_request(&r, types);
+    if (s == WICK_OK) s = look_up(&r, out);
+    close_request(&r);
     return s;
 }

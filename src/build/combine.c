@@ -73,3 +73,14 @@ bool wick_scan_op_in(const wick_scan *scan, const wick_scan_op *op, const wick_d
     }
     return true;
 }
+
+int64_t wick_scan_likely(const wick_scan *scan)
+{
+    wick_dtype types[WICK_MAX_VARIABLES];
+    for (int64_t i = 0; i < wick_scan_combinations(scan); i++) {
+        wick_scan_combination(scan, i, types);
+        for (int v = 0; v < scan->n_variables; v++)
+            if (!strcmp(scan->variables[v].name, "T") && types[v] == WICK_F32) return i;
+    }
+    return 0;
+}

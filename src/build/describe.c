@@ -71,68 +71,6 @@ void wick_build_list_free(const wick_module_table *table)
 
 /* ---- a signature ---- */
 
-static void add_default(wick_text *out, const wick_param *param)
-{
-    switch (param->kind) {
-    case WICK_KIND_INT:
-        wick_text_printf(out, ", %lld if left out", (long long)param->default_int);
-        break;
-    case WICK_KIND_FLOAT: wick_text_printf(out, ", %g if left out", param->default_float); break;
-    case WICK_KIND_BOOL:
-        wick_text_printf(out, ", %s if left out", param->default_int ? "true" : "false");
-        break;
-    case WICK_KIND_STR: wick_text_printf(out, ", '%s' if left out", param->default_str); break;
-    case WICK_KIND_CHOICE:
-        wick_text_printf(out, ", '%s' if left out", param->choices[param->default_int]);
-        break;
-    case WICK_KIND_TENSOR:
-    case WICK_KIND_SHAPE: wick_text_add(out, ", may be left out"); break;
-    }
-}
-
-static void add_tensor(wick_text *out, const wick_signature *sig, const wick_param *param)
-{
-    wick_text_add(out, " of ");
-    wick_elem_print_types(out, sig, &param->elem);
-    if (param->in_place) wick_text_add(out, ", written in place");
-    if (param->strided) wick_text_add(out, ", with its strides");
-}
-
-static void add_param(wick_text *out, const wick_signature *sig, const wick_param *param,
-                      const char *role)
-{
-    wick_text type = {0};
-    wick_param_print_type(&type, sig, param);
-    wick_text_printf(out, "  %-8s %-12s %-20s", role, param->name, wick_text_str(&type));
-    wick_text_free(&type);
-    if (param->kind == WICK_KIND_TENSOR) {
-        wick_text_add(out, " tensor");
-        add_tensor(out, sig, param);
-    } else if (param->kind == WICK_KIND_SHAPE) {
-        wick_text_add(out, " only its sizes");
-    } else {
-        wick_text_add(out, " a plain value");
-    }
-    if (param->optional) wick_text_add(out, ", optional");
-    if (param->has_default) add_default(out, param);
-    wick_text_add(out, "\n");
-}
-
-static void add_words(wick_text *out, const wick_signature *sig)
-{
-    wick_signature_print_call(out, sig);
-    wick_text_add(out, "\n");
-    for (int i = 0; i < sig->n_inputs; i++) {
-        add_param(out, sig, &sig->inputs[i], "takes");
-    }
-    for (int i = 0; i < sig->n_outputs; i++) {
-        add_param(out, sig, &sig->outputs[i], "returns");
-    }
-    for (int i = 0; i < sig->n_scratch; i++) {
-        add_param(out, sig, &sig->scratch[i], "scratch");
-    }
-}
-
 wick_status wick_build_describe(wick_ctx *ctx, const char *name, const char *signature, int what,
                                 char **out)
 {
@@ -141,7 +79,7 @@ wick_status wick_build_describe(wick_ctx *ctx, const char *name, const char *sig
     wick_text text = {0};
     wick_status status = wick_signature_parse(ctx, &arena, name, signature, &sig);
     if (status) goto done;
-    if (what & WICK_DESCRIBE_WORDS) add_words(&text, sig);
+    if (what & WICK_DESCRIBE_WORDS) wick_explain_signature(&text, sig);
     if (what & WICK_DESCRIBE_SCHEMA) {
         wick_signature_print_schema(&text, sig);
         wick_text_add(&text, "\n");
@@ -159,8 +97,8 @@ done:
 /* ---- the generated code ---- */
 
 /* "f32 i32": one type per variable of the file, in order. */
-static wick_status read_types(wick_ctx *ctx, const wick_scan *scan, const char *words,
-                              wick_dtype *types)
+wick_status wick_build_read_types(wick_ctx *ctx, const wick_scan *scan, const char *words,
+                                  wick_dtype *types)
 {
     wick_scan_combination(scan, 0, types);
     for (int i = 0; words && i < scan->n_variables; i++) {
@@ -195,7 +133,7 @@ wick_status wick_build_show(wick_ctx *ctx, const wick_source *source,
     wick_status status = wick_scan_source(ctx, source, &scan);
     unit.scan = &scan;
     if (!status) status = wick_scan_namespace(ctx, &scan, options, &unit.ns);
-    if (!status) status = read_types(ctx, &scan, types, unit.types);
+    if (!status) status = wick_build_read_types(ctx, &scan, types, unit.types);
     if (!status) {
         wick_glue_write(&text, &unit, 1, 0, true);
         status = give(ctx, &text, out);

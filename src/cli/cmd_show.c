@@ -1,17 +1,32 @@
 /* cmd_show.c -- `wick show`: what a signature means and what is made of it */
-#include "cli.h"
 #include "module.h"
+#include "show.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_GLUE = 256, KEY_SCHEMA, KEY_PROTOTYPE, KEY_STUB, KEY_TYPES, KEY_FLAGS, KEY_CC };
+enum {
+    KEY_GLUE = 256,
+    KEY_SCHEMA,
+    KEY_PROTOTYPE,
+    KEY_STUB,
+    KEY_COMMAND,
+    KEY_CACHE,
+    KEY_ASSEMBLY,
+    KEY_SASS,
+    KEY_RESOURCES,
+    KEY_TYPES,
+    KEY_ARCH,
+    KEY_FLAGS,
+    KEY_CC
+};
 
 typedef struct arguments {
     const char *what; /* a file, or the name of a shipped operator */
     const char *types, *compiler;
-    bool glue, flags, stub;
-    int parts;
+    bool glue, flags, stub, command, cache, assembly;
+    show_device_request device;
+    int parts; /* of wick_description */
 } arguments;
 
 static const struct argp_option options[] = {
@@ -19,9 +34,17 @@ static const struct argp_option options[] = {
     {"prototype", KEY_PROTOTYPE, NULL, 0, "the C function to write", 0},
     {"stub", KEY_STUB, NULL, 0, "the Python functions, as a stub file (.pyi)", 0},
     {"glue", KEY_GLUE, NULL, 0, "the C code that is generated around a source", 0},
-    {"types", KEY_TYPES, "TYPES", 0, "for --glue: the element types, as \"f32\" or \"f32 i64\"", 0},
+    {"command", KEY_COMMAND, NULL, 0, "how wick.load calls the C compiler on that code", 0},
+    {"cache", KEY_CACHE, NULL, 0, "where the modules lie that wick.load has built", 0},
+    {"assembly", KEY_ASSEMBLY, NULL, 0, "the loops that the C compiler made of it", 0},
+    {"sass", KEY_SASS, NULL, 0, "the instructions of its kernels (needs cuobjdump)", 0},
+    {"resources", KEY_RESOURCES, NULL, 0,
+     "registers, stack and shared memory of its kernels, as ptxas gave them (needs cuobjdump)", 0},
+    {"types", KEY_TYPES, "TYPES", 0,
+     "for what is made of a source: the element types, as \"f32\" or \"f32 i64\"", 0},
+    {"arch", KEY_ARCH, "ARCH", 0, "for --sass and --resources: the GPU, as sm_90", 0},
     {"flags", KEY_FLAGS, NULL, 0, "every compiler switch that Wick passes, and why", 0},
-    {"cc", KEY_CC, "CC", 0, "for --flags: the C compiler", 0},
+    {"cc", KEY_CC, "CC", 0, "the C compiler", 0},
     {0}};
 
 /* The type is argp's. NOLINTNEXTLINE(readability-non-const-parameter) */
@@ -33,7 +56,13 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case KEY_PROTOTYPE: a->parts |= WICK_DESCRIBE_PROTOTYPE; break;
     case KEY_STUB: a->stub = true; break;
     case KEY_GLUE: a->glue = true; break;
+    case KEY_COMMAND: a->command = true; break;
+    case KEY_CACHE: a->cache = true; break;
+    case KEY_ASSEMBLY: a->assembly = true; break;
+    case KEY_SASS: a->device.sass = true; break;
+    case KEY_RESOURCES: a->device.resources = true; break;
     case KEY_TYPES: a->types = value; break;
+    case KEY_ARCH: a->device.archs = value; break;
     case KEY_FLAGS: a->flags = true; break;
     case KEY_CC: a->compiler = value; break;
     case ARGP_KEY_ARG:
@@ -48,38 +77,78 @@ static error_t parse(int key, char *value, struct argp_state *state)
     return 0;
 }
 
-static int show_glue(wick_ctx *ctx, const arguments *a, const char *called)
+/* ---- of a source ---- */
+
+static wick_status show_glue(wick_ctx *ctx, const char *path, const char *types)
 {
-    wick_source source = {a->what, NULL};
+    wick_source source = {path, NULL};
     char *code = NULL;
-    if (wick_build_show(ctx, &source, NULL, a->types, &code))
-        return cli_fail(called, wick_ctx_message(ctx));
+    WICK_TRY(wick_build_show(ctx, &source, NULL, types, &code));
     fputs(code, stdout);
     wick_string_free(code);
-    return CLI_OK;
+    return WICK_OK;
 }
 
-static int describe(wick_ctx *ctx, const wick_op_entry *op, int parts, const char *called)
+/* What is made of a source, in the order of the making. */
+static wick_status show_made(wick_ctx *ctx, const char *path, const arguments *a)
+{
+    show_source s;
+    bool device = a->device.sass || a->device.resources;
+    wick_status status = a->glue ? show_glue(ctx, path, a->types) : WICK_OK;
+    if (status || !(a->command || a->cache || a->assembly || device)) return status;
+    status = show_source_open(ctx, path, a->types, a->compiler, &s);
+    if (!status && a->command) status = show_command(ctx, &s);
+    if (!status && a->cache) status = show_cached(ctx, &s);
+    if (!status && a->assembly) status = show_assembly(ctx, &s);
+    if (!status && device) status = show_device_source(ctx, &s, &a->device);
+    show_source_close(&s);
+    return status;
+}
+
+/* At the end of everything about a source: how it is compiled, and where it lies. */
+static wick_status show_whereabouts(wick_ctx *ctx, const char *path, const arguments *a)
+{
+    show_source s;
+    wick_status status = show_source_open(ctx, path, a->types, a->compiler, &s);
+    if (!status) {
+        puts("\ncompiled by (unit.c is what --glue prints)");
+        status = show_command(ctx, &s);
+    }
+    if (!status) {
+        puts("\nbuilt by wick.load");
+        status = show_cached(ctx, &s);
+    }
+    show_source_close(&s);
+    return status;
+}
+
+/* ---- of operators ---- */
+
+static wick_status describe(wick_ctx *ctx, const wick_op_entry *op, int parts)
 {
     char *text = NULL;
-    if (wick_build_describe(ctx, op->name, op->signature, parts, &text)) {
-        return cli_fail(called, wick_ctx_message(ctx));
-    }
+    WICK_TRY(wick_build_describe(ctx, op->name, op->signature, parts, &text));
     fputs(text, stdout);
     wick_string_free(text);
-    return CLI_OK;
+    return WICK_OK;
 }
 
-static int show_op(wick_ctx *ctx, const wick_module_table *table, int64_t index, int parts,
-                   const char *called)
+static wick_status show_op(wick_ctx *ctx, const wick_module_table *table, int64_t index, int parts)
 {
     const wick_op_entry *op = &table->ops[index];
     size_t second = 0;
-    if (parts) return describe(ctx, op, parts, called);
-    if (describe(ctx, op, WICK_DESCRIBE_WORDS, called)) return CLI_FAILED;
-    wick_table_backward(table, index, &second);
+    if (parts) return describe(ctx, op, parts);
+    WICK_TRY(describe(ctx, op, WICK_DESCRIBE_WORDS));
+    int64_t backward = wick_table_backward(table, index, &second);
+    if (backward >= 0) {
+        wick_text line = {0};
+        wick_status status = wick_explain_gradient(ctx, op, &table->ops[backward], &line);
+        fputs(wick_text_str(&line), stdout);
+        wick_text_free(&line);
+        if (status) return status;
+    }
     if (second) printf("  also     %.*s\n", (int)second, op->name);
-    return describe(ctx, op, WICK_DESCRIBE_SCHEMA | WICK_DESCRIBE_PROTOTYPE, called);
+    return describe(ctx, op, WICK_DESCRIBE_SCHEMA | WICK_DESCRIBE_PROTOTYPE);
 }
 
 static bool is_file(const char *what) { return strpbrk(what, "./") != NULL; }
@@ -112,12 +181,10 @@ static int show_stub(wick_ctx *ctx, const cli_table *t, const arguments *a, cons
     wick_status status = WICK_OK;
     for (int64_t i = 0; !status && i < t->table->n_ops; i++)
         if (is_wanted(a, &t->table->ops[i])) status = cli_stub_add(ctx, t->table, i, &functions);
-    bool none = !status && functions.size == 0 && !is_file(a->what);
     if (!status) status = cli_stub_print(ctx, &functions, &file);
-    if (!status && !none) fputs(wick_text_str(&file), stdout);
+    if (!status) fputs(wick_text_str(&file), stdout);
     wick_text_free(&functions);
     wick_text_free(&file);
-    if (none) return no_such_op(t, a->what, called);
     return status ? cli_fail(called, wick_ctx_message(ctx)) : CLI_OK;
 }
 
@@ -132,24 +199,86 @@ static int show_table(wick_ctx *ctx, const cli_table *t, const arguments *a, con
             printf("%s\n", op->doc);
         if (!a->parts) puts("");
         shown++;
-        if (show_op(ctx, t->table, i, a->parts, called)) return CLI_FAILED;
+        if (show_op(ctx, t->table, i, a->parts)) return cli_fail(called, wick_ctx_message(ctx));
     }
-    return shown ? CLI_OK : no_such_op(t, a->what, called);
+    return CLI_OK;
+}
+
+/* The source of a shipped operator, as it lies in the package: "ops/reduce/x.c" is
+ * sources/reduce/x.c. Owned; NULL when there is no such operator. */
+static wick_status shipped_source(wick_ctx *ctx, const cli_table *t, const char *name, char **out)
+{
+    wick_text path = {0};
+    char *found = NULL;
+    wick_status status = WICK_OK;
+    *out = NULL;
+    for (int64_t i = 0; i < t->table->n_ops; i++) {
+        const char *slash = strchr(t->table->ops[i].file, '/');
+        if (strcmp(t->table->ops[i].name, name) != 0 || !slash) continue;
+        wick_text_printf(&path, "sources%s", slash);
+        status = wick_build_package_file(ctx, wick_text_str(&path), &found);
+        if (!status) status = wick_path_absolute(ctx, found, out);
+        break;
+    }
+    wick_free(found);
+    wick_text_free(&path);
+    return status;
+}
+
+/* Everything that needs a source: of a module it is said that there is none. */
+static int show_from_source(wick_ctx *ctx, const cli_table *t, const arguments *a,
+                            const char *called)
+{
+    bool file = is_file(a->what), device = a->device.sass || a->device.resources;
+    bool whole = !a->parts && !a->glue && !a->command && !a->cache && !a->assembly && !device;
+    char *path = NULL;
+    wick_status status = WICK_OK;
+    if (device && !t->from_source) {
+        status = show_device_module(ctx, t->table, file ? NULL : a->what, a->types, &a->device);
+        return status ? cli_fail(called, wick_ctx_message(ctx)) : CLI_OK;
+    }
+    if (file && !t->from_source && !whole)
+        status = wick_fail(ctx, WICK_EINVAL, "%s is a module: name its source for this", a->what);
+    if (!status && !file) status = shipped_source(ctx, t, a->what, &path);
+    if (!status && whole && t->from_source) status = show_whereabouts(ctx, a->what, a);
+    if (!status && !whole) status = show_made(ctx, file ? a->what : path, a);
+    wick_free(path);
+    return status ? cli_fail(called, wick_ctx_message(ctx)) : CLI_OK;
+}
+
+static bool is_about_making(const arguments *a)
+{
+    return a->glue || a->command || a->cache || a->assembly || a->device.sass ||
+           a->device.resources;
+}
+
+static bool has_op(const cli_table *t, const char *name)
+{
+    for (int64_t i = 0; i < t->table->n_ops; i++) {
+        if (strcmp(t->table->ops[i].name, name) == 0) return true;
+    }
+    return false;
 }
 
 static int show(wick_ctx *ctx, const arguments *a, const char *called)
 {
     cli_table t = {0};
     wick_status status;
-    int code;
+    int code = CLI_OK;
     if (a->flags) {
         status = cli_flags_print(ctx, a->compiler);
         return status ? cli_fail(called, wick_ctx_message(ctx)) : CLI_OK;
     }
-    if (a->glue) return show_glue(ctx, a, called);
     status = is_file(a->what) ? cli_table_open(ctx, a->what, &t) : cli_table_shipped(ctx, &t);
     if (status) return cli_fail(called, wick_ctx_message(ctx));
-    code = a->stub ? show_stub(ctx, &t, a, called) : show_table(ctx, &t, a, called);
+    if (!is_file(a->what) && !has_op(&t, a->what))
+        code = no_such_op(&t, a->what, called);
+    else if (a->stub)
+        code = show_stub(ctx, &t, a, called);
+    else if (a->parts || !is_about_making(a))
+        code = show_table(ctx, &t, a, called);
+    if (!code && (is_about_making(a) || !(a->parts || a->stub)))
+        code = show_from_source(ctx, &t, a, called);
     cli_table_close(&t);
     return code;
 }
@@ -171,6 +300,8 @@ static const cli_pair examples[] = {
     {"wick show scale_bias_relu", "a shipped operator: arguments, schema, C prototype"},
     {"wick show my_op.c --stub > my_op.pyi", "for editors and type checkers"},
     {"wick show my_op.c --glue --types f64", "the C that is generated around a source"},
+    {"wick show my_op.c --assembly", "whether its loops were vectorised"},
+    {"wick show my_op.cu --resources --arch sm_90", "what a GPU needs for its kernels"},
     {"wick show --flags", "how the compiler is called, flag by flag"},
     {0}};
 
@@ -179,7 +310,11 @@ const cli_verb cli_show = {
     .called = "wick show",
     .purpose = "say what an operator takes and returns, and what is made of it",
     .operands = "FILE.c|MODULE.so|OPERATOR",
-    .description = "Say what operators take and return, and what Wick makes of them.",
+    .description =
+        "Say what operators take and return, and what Wick makes of them: of a source, by default, "
+        "each signature in words, torch's schema, the C prototype, the compiler's command and "
+        "where "
+        "what was built from it lies.",
     .options = options,
     .examples = examples,
     .takes_files = true,

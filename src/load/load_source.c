@@ -83,18 +83,6 @@ static void loaded_free(loaded_source *l)
     wick_free(l);
 }
 
-/* The choice most likely to be called: the first in which T is f32. */
-static int64_t likely_combination(const wick_scan *scan)
-{
-    wick_dtype types[WICK_MAX_VARIABLES];
-    for (int64_t i = 0; i < wick_scan_combinations(scan); i++) {
-        wick_scan_combination(scan, i, types);
-        for (int v = 0; v < scan->n_variables; v++)
-            if (!strcmp(scan->variables[v].name, "T") && types[v] == WICK_F32) return i;
-    }
-    return 0;
-}
-
 wick_build_watch wick_load_watch;
 
 void wick_load_set_watch(const wick_build_watch *w) { wick_load_watch = *w; }
@@ -321,12 +309,12 @@ static wick_status load(wick_ctx *ctx, const wick_source *source, const wick_bui
     wick_define what = {
         .path = origin, .origin = origin, .default_ns = "local", .resolve = resolve};
     WICK_TRY(loaded_new(ctx, source, options, &l));
-    wick_status s = build_and_open(ctx, l, likely_combination(&l->scan), NULL, warnings,
+    wick_status s = build_and_open(ctx, l, wick_scan_likely(&l->scan), NULL, warnings,
                                    &what.table, &l->depends);
     l->origin = keep(&l->arena, origin);
     what.resolve_arg = l;
     if (s == WICK_OK && !l->origin) s = wick_fail(ctx, WICK_ENOMEM, "out of memory");
-    if (s == WICK_OK) s = wick_load_try_devices(ctx, l, likely_combination(&l->scan), warnings);
+    if (s == WICK_OK) s = wick_load_try_devices(ctx, l, wick_scan_likely(&l->scan), warnings);
     if (s == WICK_OK) s = wick_module_define(ctx, &what, &l->module);
     if (s != WICK_OK) {
         loaded_free(l); /* otherwise the operators keep it */

@@ -101,7 +101,7 @@ def make(
         else:
             arguments[p["name"]] = place[0] if p["kind"] == "shape" else _scalar(p, case)
     if given is not None:
-        arguments.update(_ask(given, parameters, case, device))
+        arguments.update(ask_inputs(given, parameters, case, device))
     return Call(
         arguments,
         [p["name"] for p in parameters["inputs"] if p["in_place"]],
@@ -111,7 +111,7 @@ def make(
     )
 
 
-def _ask(
+def ask_inputs(
     given: Callable[..., Mapping[str, Any]],
     parameters: Mapping[str, Any],
     case: Case,

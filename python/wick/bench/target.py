@@ -37,7 +37,7 @@ class TargetError(Exception):
 
 
 @functools.cache
-def _module(path: str) -> Any:
+def load_reference(path: str) -> Any:
     """A reference file, by its path: its name may be one that Python has imported already."""
     name = os.path.splitext(os.path.basename(path))[0]
     spec = importlib.util.spec_from_file_location(f"wick_reference_{name}", path)
@@ -82,17 +82,24 @@ class Operator:
     def _functions(self) -> dict[str, Callable[..., Any]]:
         if self.reference_file is None:
             return {}
-        found = vars(_module(self.reference_file))
+        found = vars(load_reference(self.reference_file))
         return {name: value for name, value in found.items() if callable(value)}
 
+    @property
+    def _called(self) -> str:
+        """What its functions are named after: foo_forward, with its foo_backward, is also foo."""
+        functions = self._functions()
+        short = self.name.removesuffix("_forward")
+        return short if self.name not in functions and short in functions else self.name
+
     def reference(self) -> Callable[..., Any] | None:
-        return self._functions().get(self.name)
+        return self._functions().get(self._called)
 
     def inputs(self) -> Callable[..., Any] | None:
-        return self._functions().get(f"{self.name}_inputs")
+        return self._functions().get(f"{self._called}_inputs")
 
     def baselines(self) -> dict[str, Callable[..., Any]]:
-        start = f"{self.name}_baseline_"
+        start = f"{self._called}_baseline_"
         found = self._functions().items()
         return {name.removeprefix(start): f for name, f in found if name.startswith(start)}
 
@@ -161,7 +168,7 @@ def _beside(stem: str | None, ending: str) -> str | None:
     return path if os.path.exists(path) else None
 
 
-def _stem_of(function: Any, path: str | None) -> str | None:
+def stem_of(function: Any, path: str | None) -> str | None:
     """Where the files of an operator lie: beside what was loaded, else beside its source, else among
     the shipped ones."""
     source = function.__self__.file
@@ -176,7 +183,7 @@ def _stem_of(function: Any, path: str | None) -> str | None:
 def _operator(
     function: Any, path: str | None, reference: str | None, shapes: str | None
 ) -> Operator:
-    stem = _stem_of(function, path)
+    stem = stem_of(function, path)
     return Operator(
         function,
         stem,

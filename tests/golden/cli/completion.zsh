@@ -37,6 +37,8 @@ _wick()
             '--native[for this machine'\''s CPU only]' \
             '--debug[symbols, no optimisation, WICK_AT checks its indices]' \
             '--sanitize[with AddressSanitizer and UBSan; what loads the module then needs their library first\: LD_PRELOAD=$(cc -print-file-name=libasan.so)]' \
+            '--arch=[the GPUs to compile kernels for, as sm_80,sm_90; PTX of the newest goes with them, for GPUs to come (+PTX and -PTX at the end say so or not)]:LIST:_files' \
+            '--no-cuda[leave the operators'\'' CUDA versions out]' \
             '--cc=[the C compiler]:CC:_files' \
             '--flag=[one more flag for the compiler; may be repeated]:FLAG:_files' \
             '--include=[the folder of <wick/op.h>]:DIR:_files' \
@@ -60,9 +62,15 @@ _wick()
             '--prototype[the C function to write]' \
             '--stub[the Python functions, as a stub file (.pyi)]' \
             '--glue[the C code that is generated around a source]' \
-            '--types=[for --glue\: the element types, as "f32" or "f32 i64"]:TYPES:_files' \
+            '--command[how wick.load calls the C compiler on that code]' \
+            '--cache[where the modules lie that wick.load has built]' \
+            '--assembly[the loops that the C compiler made of it]' \
+            '--sass[the instructions of its kernels (needs cuobjdump)]' \
+            '--resources[registers, stack and shared memory of its kernels, as ptxas gave them (needs cuobjdump)]' \
+            '--types=[for what is made of a source\: the element types, as "f32" or "f32 i64"]:TYPES:_files' \
+            '--arch=[for --sass and --resources\: the GPU, as sm_90]:ARCH:_files' \
             '--flags[every compiler switch that Wick passes, and why]' \
-            '--cc=[for --flags\: the C compiler]:CC:_files' \
+            '--cc=[the C compiler]:CC:_files' \
             '*:file:_files'
         ;;
         bench)
