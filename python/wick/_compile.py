@@ -68,8 +68,14 @@ def _trace(ns: str, name: str, function: Any) -> None:
 # ---- Dynamo ----
 
 
+_substituted: set[tuple[str, str]] = set()  # an operator's function stays the same when it is loaded again
+
+
 def _substitute(ns: str, name: str, function: Any) -> None:
     """Dynamo sees torch.ops where a model calls the function."""
+    if (ns, name) in _substituted:
+        return
+    _substituted.add((ns, name))
 
     def traced(*args: Any, **keywords: Any) -> Any:
         out = keywords.pop("out", None)

@@ -203,7 +203,6 @@ def _finish(origin: str, found: tuple[int, list[Any] | None, str]) -> _One:
     if functions is None:  # another thread has loaded it, and is not here yet
         functions = _wick.functions(number)
     _loaded[number] = functions
-    for function in functions:
     return (number, functions, origin)
 
 
