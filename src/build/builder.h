@@ -69,6 +69,11 @@ typedef struct wick_scan_op {
     bool has_cpu, has_cuda;            /* the text defines <name>_cpu, <name>_cuda */
 } wick_scan_op;
 
+typedef struct wick_scan_kernel {
+    const char *name, *params; /* params: as they are written, on one line */
+    int64_t line;
+} wick_scan_kernel;
+
 typedef struct wick_scan {
     wick_arena arena;
     const char *file;   /* as the source named it */
@@ -82,11 +87,12 @@ typedef struct wick_scan {
     int n_ops;
     wick_scan_op *ops;
     /* What the C compiler and what NVRTC or nvcc are given instead of the text (split.c). */
-    const char *host_text;      /* the text itself, where there is no device code */
-    const char *device_text;    /* NULL: there is none */
-    const char *host_types;     /* in front of host_text: CUDA's types that C needs to know */
-    const char *device_prelude; /* in front of device_text: which headers there are */
-    bool needs_cuda_headers;    /* device_text includes some of CUDA's own */
+    const char *host_text;           /* the text itself, where there is no device code */
+    const char *device_text;         /* NULL: there is none */
+    const char *host_types;          /* in front of host_text: CUDA's types that C needs to know */
+    const char *device_prelude;      /* in front of device_text: which headers there are */
+    bool needs_cuda_headers;         /* device_text includes some of CUDA's own */
+    const wick_scan_kernel *kernels; /* that WICK_LAUNCH may start */
     int n_kernels;
     bool needs_nvcc; /* it launches with <<<>>> */
     bool fast_math;  /* it says WICK_FAST_MATH */
@@ -247,6 +253,15 @@ wick_status wick_diagnose_failure(wick_ctx *ctx, const wick_unit *units, int64_t
 /* Appends a successful compiler's warnings, unless they are there already; `out` may be NULL. */
 void wick_diagnose_warnings(wick_text *out, const wick_process *result, const char *folder);
 
+/* ---- diagnose_launch.c ---- */
+
+/* Adds a compiler's words, with kernels in the place of the functions behind WICK_LAUNCH. */
+void wick_diagnose_launch_words(wick_text *out, const char *words, size_t size);
+/* Adds what the kernel takes, if the words are about a launch on that line; or that there is none.
+ */
+void wick_diagnose_launch(wick_text *out, const wick_scan *scan, int64_t line, const char *words,
+                          size_t size);
+
 /* ---- describe.c: what a source says, without building it; src/cli stands on these ---- */
 
 /* The operators of a source as a module's table has them, but without variants. Free with
@@ -279,6 +294,7 @@ wick_status wick_explain_gradient(wick_ctx *ctx, const wick_op_entry *forward,
 
 /* What else a failed compiler's output tells: behind the message, what can be done about it. */
 void wick_remedy_add(wick_ctx *ctx, const wick_process *result);
+void wick_remedy_words(wick_ctx *ctx, const char *words);
 /* The same for a failure of our own, before or after the compiler; its message gets FILE:1: in
  * front. */
 void wick_remedy_own(wick_ctx *ctx, const char *file);

@@ -1,12 +1,10 @@
 /* device.c -- a unit's kernels into a cubin or PTX
  *
  * NVRTC has no headers of libc and needs none of them; the few that operators include for their
- * types and limits are given to it from here. Messages are rewritten from nvcc's FILE(LINE): to
- * FILE:LINE:.
+ * types and limits are given to it from here.
  */
 #include "device.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static wick_status out_of_memory(wick_ctx *ctx)
@@ -53,73 +51,6 @@ static const wick_nvrtc_header headers[] = {
      "#define M_SQRT2 1.41421356237309504880\n#define M_LN2 0.69314718055994530942\n"
      "#define M_SQRT1_2 0.70710678118654752440\n#define M_2_SQRTPI 1.12837916709551257390\n"},
 };
-
-/* ---- the compiler's words ---- */
-
-/* FILE(LINE): words, in the line that begins at `at`; NULL: it has no such place. */
-static const char *place_of(const char *at, const char **open, long *line)
-{
-    size_t n = strcspn(at, "\n");
-    for (const char *close = at; (close = memchr(close, ')', n - (size_t)(close - at))) != NULL;
-         close++) {
-        const char *digit = close;
-        if (strncmp(close, "): ", 3) != 0) continue;
-        while (digit > at && digit[-1] >= '0' && digit[-1] <= '9')
-            digit--;
-        if (digit == close || digit == at || digit[-1] != '(') continue;
-        *open = digit - 1;
-        *line = strtol(digit, NULL, 10);
-        return close + 3;
-    }
-    return NULL;
-}
-
-static bool is_error(const char *words)
-{
-    return !strncmp(words, "error", 5) || !strncmp(words, "catastrophic error", 18);
-}
-
-/* Up to the blank line that ends a message. */
-static size_t message_size(const char *at)
-{
-    const char *end = strstr(at, "\n\n");
-    return end ? (size_t)(end - at) : strlen(at);
-}
-
-wick_status wick_device_diagnose(wick_ctx *ctx, const wick_scan *scan, const char *log)
-{
-    for (const char *at = log; *at; at += strcspn(at, "\n"), at += *at == '\n') {
-        const char *open, *words;
-        long line;
-        words = place_of(at, &open, &line);
-        if (!words || !is_error(words)) continue;
-        size_t path = (size_t)(open - at);
-        bool own = path == strlen(scan->file) && memcmp(at, scan->file, path) == 0;
-        if (own)
-            return wick_fail(ctx, WICK_ECOMPILE, "%s:%ld: %.*s", scan->file, line,
-                             (int)message_size(words), words);
-        return wick_fail(ctx, WICK_ECOMPILE, "%s:1: %.*s:%ld: %.*s", scan->file, (int)path, at,
-                         line, (int)message_size(words), words);
-    }
-    return wick_fail(ctx, WICK_ECOMPILE, "%s:1: the device code does not compile: %s", scan->file,
-                     *log ? log : "the compiler gave no reason");
-}
-
-void wick_device_warnings(wick_text *out, const char *log)
-{
-    for (const char *at = log; out && *at; at += strcspn(at, "\n"), at += *at == '\n') {
-        const char *open, *words;
-        long line;
-        words = place_of(at, &open, &line);
-        if (!words || strncmp(words, "warning", 7) != 0) continue;
-        wick_text message = {0};
-        wick_text_printf(&message, "%.*s:%ld: %.*s\n", (int)(open - at), at, line,
-                         (int)message_size(words), words);
-        if (!strstr(wick_text_str(out), wick_text_str(&message)))
-            wick_text_add(out, wick_text_str(&message));
-        wick_text_free(&message);
-    }
-}
 
 /* ---- compiling ---- */
 
@@ -192,8 +123,7 @@ wick_status wick_device_visit(wick_ctx *ctx, const wick_scan *scan,
     wick_status status = wick_device_flags(ctx, scan, options, false, &flags);
     wick_device_folders(&flags, &folders);
     if (status == WICK_OK &&
-        (folders.failed ||
-         !wick_includes_visit(scan->folder, scan->device_text, &folders, visit, arg)))
+        (folders.failed || !wick_includes_visit(scan->folder, scan->text, &folders, visit, arg)))
         status = out_of_memory(ctx);
     wick_arena_free(&arena);
     return status;

@@ -43,7 +43,7 @@ void wick_device_warnings(wick_text *out, const char *log);
 /* A comment that changes with the kernels: what the C compiler is given is otherwise the same when
  * only they are edited, and a module of the same bytes is the same module. */
 void wick_device_mark(wick_text *out, const wick_scan *scan);
-/* Visits the files that the kernels' text includes. */
+/* Visits the files that the kernels may be compiled with: all that the file includes. */
 wick_status wick_device_visit(wick_ctx *ctx, const wick_scan *scan,
                               const wick_build_options *options, wick_include_visitor visit,
                               void *arg);

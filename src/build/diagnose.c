@@ -121,6 +121,23 @@ static void follow_include(span line, const char *file, int64_t *at)
     if (is_path(place, file)) *at = number;
 }
 
+/* An error inside of a macro of ours is the author's where the macro is called. */
+static void follow_macro(const char *at, const char *file, diagnostic *out)
+{
+    span line;
+    diagnostic note, error;
+    while (next_line(&at, &line) && !is_error(line, &error)) {
+        bool expands = read_place(line, ": note: ", &note) && is_path(note.path, file) &&
+                       find_in(note.words, "in expansion of macro");
+        if (!expands) continue;
+        out->path = note.path;
+        out->line = note.line;
+        out->column = note.column;
+        out->rest = (span){NULL, 0}; /* it shows the macro */
+        return;
+    }
+}
+
 static bool first_error(const char *output, const char *file, diagnostic *out)
 {
     const char *at = output;
@@ -134,6 +151,7 @@ static bool first_error(const char *output, const char *file, diagnostic *out)
         while (next_line(&at, &line) && !is_next(line)) {
             out->rest.size = (size_t)(line.start + line.size - out->rest.start);
         }
+        if (!is_path(out->path, file)) follow_macro(out->rest.start, file, out);
         return true;
     }
     return false;
@@ -179,13 +197,15 @@ static wick_status fail_compile(wick_ctx *ctx, const wick_scan *scan, const diag
     if (is_path(d->path, scan->file)) {
         wick_text_printf(&message, "%s:%lld:", scan->file, (long long)d->line);
         if (d->column) wick_text_printf(&message, "%lld:", (long long)d->column);
-        wick_text_printf(&message, " %.*s", (int)d->words.size, d->words.start);
+        wick_text_add(&message, " ");
+        wick_diagnose_launch_words(&message, d->words.start, d->words.size);
         if (d->rest.size && !scan->is_text) {
             wick_text_printf(&message, "\n%.*s", (int)d->rest.size, d->rest.start);
         } else {
             add_source_line(&message, scan, d);
         }
         add_prototype(&message, scan, d);
+        wick_diagnose_launch(&message, scan, d->line, d->words.start, d->words.size);
     } else if (begins(d->path, folder)) {
         wick_text_printf(&message,
                          "%s:%lld: the code made from this signature does not compile: %.*s\n%.*s",
@@ -313,15 +333,30 @@ wick_status wick_diagnose_failure(wick_ctx *ctx, const wick_unit *units, int64_t
     return status;
 }
 
+/* "In file included from PATH," and the lines "from PATH:" after it, which differ from unit to
+ * unit.
+ */
+static bool is_chain(span line)
+{
+    return begins(line, "In file included from ") || begins(line, "                 from ");
+}
+
 void wick_diagnose_warnings(wick_text *out, const wick_process *result, const char *folder)
 {
     const char *at = wick_text_str(&result->output);
-    wick_text words = {0};
+    wick_text words = {0}, chain = {0};
     span line;
     bool ours = false; /* a warning about the unit itself, and the lines that belong to it */
     if (!out) return;
     while (next_line(&at, &line)) {
+        if (is_chain(line)) {
+            wick_text_printf(&chain, "%.*s\n", (int)line.size, line.start);
+            continue;
+        }
         if (is_next(line)) ours = find_in(line, folder) || find_in(line, " generated.");
+        if (!ours && !strstr(wick_text_str(&chain), folder))
+            wick_text_add(&words, wick_text_str(&chain));
+        wick_text_free(&chain);
         if (ours) continue;
         wick_text_addn(&words, line.start, line.size);
         wick_text_add(&words, "\n");
@@ -330,4 +365,5 @@ void wick_diagnose_warnings(wick_text *out, const wick_process *result, const ch
     if (!strstr(wick_text_str(out), wick_text_str(&words)))
         wick_text_add(out, wick_text_str(&words));
     wick_text_free(&words);
+    wick_text_free(&chain);
 }

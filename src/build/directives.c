@@ -133,7 +133,7 @@ static wick_span system_header(const wick_directive *d)
 /* Names; or beginnings of names, where they end with a slash. */
 static bool is_header(wick_span header, const char *const *list)
 {
-    for (; *list; list++) {
+    for (; header.start && *list; list++) {
         size_t n = strlen(*list);
         bool folder = (*list)[n - 1] == '/';
         if (wick_span_is(header, *list)) return true;
@@ -176,8 +176,7 @@ static const char *const known_headers[] = {"wick/",    "stdint.h", "stdbool.h",
                                             "math.h",   "float.h",  "limits.h",  "string.h",
                                             "stdarg.h", "assert.h", NULL};
 
-void wick_directives_for_host(const wick_scan *scan, const wick_chunks *c, bool guards_too,
-                              wick_edits *e)
+void wick_directives_for_host(const wick_scan *scan, const wick_chunks *c, wick_edits *e)
 {
     for (int i = 0; i < c->n_directives; i++) {
         const wick_directive *d = &c->directives[i];
@@ -186,9 +185,35 @@ void wick_directives_for_host(const wick_scan *scan, const wick_chunks *c, bool 
         if (header.start &&
             (is_header(header, runtime_headers) || is_header(header, kernel_headers)))
             wick_edits_reword(e, d->text, "");
-        if (!guards_too || d->kind != WICK_DIRECTIVE_IF) continue;
-        int meaning = asks_for_cuda(d->text);
+        int meaning = d->kind == WICK_DIRECTIVE_IF ? asks_for_cuda(d->text) : 0;
         if (meaning && find_guard(c, i, &g)) edit_guard(scan, c, g, meaning, e);
+    }
+}
+
+/* <vector>, "reduce.cuh": no name for a header of C. */
+static bool is_of_c(const wick_directive *d)
+{
+    const char *end = d->text.start + d->text.size;
+    const char *at = d->text.start;
+    while (at < end && *at != '<' && *at != '"')
+        at++;
+    if (at == end) return true; /* the name of a macro */
+    const char *close = memchr(at + 1, *at == '<' ? '>' : '"', (size_t)(end - at - 1));
+    return close && close - at > 3 && !memcmp(close - 2, ".h", 2);
+}
+
+void wick_directives_beside_nvcc(const wick_scan *scan, const wick_chunks *c, wick_edits *e)
+{
+    static const char *const ours[] = {"wick/", NULL};
+    bool any = false; /* something that C is needed for */
+    for (int i = 0; i < scan->n_ops; i++)
+        any = any || scan->ops[i].has_cpu;
+    for (int i = 0; i < c->n_directives; i++) {
+        const wick_directive *d = &c->directives[i];
+        wick_span header = system_header(d);
+        bool cuda = is_header(header, runtime_headers) || is_header(header, kernel_headers);
+        if (d->kind != WICK_DIRECTIVE_INCLUDE || is_header(header, ours)) continue;
+        if (!any || cuda || !is_of_c(d)) wick_edits_reword(e, d->text, "");
     }
 }
 

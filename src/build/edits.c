@@ -33,11 +33,13 @@ void wick_edits_insert(wick_edits *e, wick_span what, const char *text)
     add_edit(e, (wick_span){what.start, 0}, text, false);
 }
 
+/* What is inserted comes first, then the larger part: it takes the smaller with it. */
 static int by_place(const void *a, const void *b)
 {
     const wick_edit *x = a, *y = b;
     if (x->where.start != y->where.start) return x->where.start < y->where.start ? -1 : 1;
-    return x->where.size < y->where.size ? -1 : x->where.size > y->where.size;
+    if (!x->where.size != !y->where.size) return x->where.size ? 1 : -1;
+    return x->where.size > y->where.size ? -1 : x->where.size < y->where.size;
 }
 
 static bool stays(const wick_directive *d)

@@ -60,6 +60,13 @@ static void read_word(parameter *p, const wick_token *t, const wick_token *befor
     p->n_words++;
 }
 
+static bool needs_space(const wick_token *before, const wick_token *t)
+{
+    bool name = before->kind == WICK_TOKEN_NAME;
+    return wick_token_is(before, ",") ||
+           (name && (t->kind == WICK_TOKEN_NAME || wick_token_is(t, "*")));
+}
+
 /* Adds the parameters on one line, and the addresses of them all to `args`. */
 static wick_status add_parameters(wick_ctx *ctx, const wick_scan *scan, const wick_chunk *kernel,
                                   wick_text *out, wick_text *args)
@@ -86,9 +93,9 @@ static wick_status add_parameters(wick_ctx *ctx, const wick_scan *scan, const wi
         if (wick_token_is(&t, "(") || wick_token_is(&t, "[")) depth++;
         if (wick_token_is(&t, ")") || wick_token_is(&t, "]")) depth--;
         read_word(&p, &t, &before, depth);
-        before = t;
         if (end || wick_token_is(&t, "__grid_constant__")) continue;
-        wick_text_printf(out, "%s%.*s", t.kind == WICK_TOKEN_NAME ? " " : "", (int)t.size, t.start);
+        wick_text_printf(out, "%s%.*s", needs_space(&before, &t) ? " " : "", (int)t.size, t.start);
+        before = t;
     } while (t.kind != WICK_TOKEN_END);
     if (!conditional) return WICK_OK;
     return wick_fail(ctx, WICK_EINVAL,
@@ -125,7 +132,7 @@ static void print_head(wick_text *out, const wick_chunk *kernel, const char *par
     wick_text_printf(out,
                      "static WICK_UNUSED wick_status wick_launch_%.*s(wick_ctx *wick_ctx_, "
                      "wick_dim3 wick_grid_, wick_dim3 wick_block_, int64_t wick_shared_%s%s)",
-                     (int)kernel->name.size, kernel->name.start, *params ? "," : "", params);
+                     (int)kernel->name.size, kernel->name.start, *params ? ", " : "", params);
 }
 
 static void print_body(wick_text *out, const wick_chunk *kernel, const char *args)
@@ -140,7 +147,7 @@ static void print_body(wick_text *out, const wick_chunk *kernel, const char *arg
 }
 
 wick_status wick_launcher_make(wick_ctx *ctx, wick_scan *scan, const wick_chunk *kernel,
-                               const char **out)
+                               const char **out, wick_scan_kernel *about)
 {
     wick_text params = {0}, args = {0}, text = {0};
     wick_status status = check_kernel(ctx, scan, kernel);
@@ -152,10 +159,15 @@ wick_status wick_launcher_make(wick_ctx *ctx, wick_scan *scan, const wick_chunk 
         wick_text_add(&text, ";");
     bool failed = text.failed || params.failed || args.failed;
     *out = failed ? NULL : wick_arena_strndup(&scan->arena, text.data, text.size);
+    *about = (wick_scan_kernel){
+        .name = wick_arena_strndup(&scan->arena, kernel->name.start, kernel->name.size),
+        .params = wick_arena_strndup(&scan->arena, wick_text_str(&params), params.size),
+        .line = kernel->line};
     wick_text_free(&params);
     wick_text_free(&args);
     wick_text_free(&text);
-    if (status == WICK_OK && !*out) status = wick_fail(ctx, WICK_ENOMEM, "out of memory");
+    if (status == WICK_OK && (!*out || !about->name || !about->params))
+        status = wick_fail(ctx, WICK_ENOMEM, "out of memory");
     return status;
 }
 

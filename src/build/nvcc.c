@@ -75,6 +75,12 @@ bool wick_nvcc_preferred(void)
 static wick_status fail_missing(wick_ctx *ctx, const wick_scan *scan, const char *why)
 {
     int64_t line = wick_lex_find(scan->text, scan->text_bytes, "__global__");
+    const char *given = chosen();
+    if (given && strcmp(given, "nvcc") != 0 && strcmp(given, "nvrtc") != 0)
+        return wick_fail(ctx, WICK_ECOMPILE,
+                         "%s:%lld: %s needs nvcc, and WICK_CUDA_COMPILER names %s, which cannot be "
+                         "run",
+                         scan->file, (long long)(line ? line : 1), why, given);
     return wick_fail(
         ctx, WICK_ECOMPILE,
         "%s:%lld: %s needs nvcc, which is neither in $CUDA_HOME/bin nor on the PATH nor "
@@ -128,7 +134,7 @@ wick_status wick_nvcc_compile(wick_ctx *ctx, const wick_scan *scan, const char *
     const char *nvcc = wick_nvcc_find(&arena);
     char *folder = NULL;
     wick_status status = nvcc ? wick_dir_temporary(ctx, "wick", &folder)
-                              : fail_missing(ctx, scan, "WICK_CUDA_COMPILER=nvcc");
+                              : fail_missing(ctx, scan, "WICK_CUDA_COMPILER");
     if (status == WICK_OK) {
         const char *unit = file_in(&arena, folder, "unit.cu");
         const char *made = file_in(&arena, folder, "unit.bin");

@@ -30,6 +30,15 @@ static const struct {
                          "(extra_ldflags=[\"-L...\", \"-Wl,-rpath,...\"])"},
     {"unable to find library", "a library is missing: install it, or name its folder "
                                "(extra_ldflags=[\"-L...\", \"-Wl,-rpath,...\"])"},
+    {"open source file \"cu", "CUDA's own headers are not here: `pip install nvidia-cuda-runtime` "
+                              "brings them, or set CUDA_HOME to a toolkit"},
+    {"open source file \"cooperative", "CUDA's own headers are not here: `pip install "
+                                       "nvidia-cuda-runtime` brings them, or set CUDA_HOME to a "
+                                       "toolkit"},
+    {"open source file", "a header is missing: install what it belongs to, or name its folder "
+                         "(flags=[\"-I...\"], extra_include_paths=[...])"},
+    {"nvrtc: error: unrecognized option",
+     "NVRTC does not know one of the flags: look at extra_cuda_cflags and --cuda-flag"},
     {"file not found", "a header is missing: install what it belongs to, or name its folder "
                        "(flags=[\"-I...\"], extra_include_paths=[...])"},
     {": No such file or directory", "a header is missing: install what it belongs to, or name its "
@@ -42,7 +51,7 @@ static const struct {
      "the compiler's installation is not complete: reinstall it (apt install --reinstall gcc)"},
 };
 
-static void add_for(wick_ctx *ctx, const char *words)
+void wick_remedy_words(wick_ctx *ctx, const char *words)
 {
     for (int i = 0; i < WICK_COUNT(remedies); i++)
         if (strstr(words, remedies[i].sign)) {
@@ -57,7 +66,7 @@ void wick_remedy_own(wick_ctx *ctx, const char *file)
     size_t n = strlen(file);
     if (strncmp(message, file, n) == 0 && message[n] == ':') return;
     wick_ctx_prefix(ctx, "%s:1: ", file);
-    add_for(ctx, wick_ctx_message(ctx));
+    wick_remedy_words(ctx, wick_ctx_message(ctx));
 }
 
 void wick_remedy_add(wick_ctx *ctx, const wick_process *result)
@@ -67,5 +76,5 @@ void wick_remedy_add(wick_ctx *ctx, const wick_process *result)
                              "free some, or split the file");
         return;
     }
-    add_for(ctx, wick_text_str(&result->output));
+    wick_remedy_words(ctx, wick_text_str(&result->output));
 }

@@ -111,17 +111,20 @@ static void edit_linkage(const wick_chunks *c, wick_edits *e)
 static wick_status host_text(wick_ctx *ctx, wick_scan *scan, const wick_chunks *c)
 {
     wick_edits e = {.chunks = c};
+    wick_scan_kernel *kernels = wick_arena_alloc(&scan->arena, (size_t)c->n * sizeof *kernels);
+    if (!kernels) return out_of_memory(ctx);
+    scan->kernels = kernels;
     for (int i = 0; i < c->n; i++) {
         const wick_chunk *k = &c->items[i];
         const char *with = "";
         if (k->kind == WICK_CHUNK_MACRO || !is_for_device(k)) continue;
         if (!k->kernel && k->host && !k->constant) continue;
-        if (k->kernel) WICK_TRY(wick_launcher_make(ctx, scan, k, &with));
+        if (k->kernel) WICK_TRY(wick_launcher_make(ctx, scan, k, &with, &kernels[scan->n_kernels]));
         scan->n_kernels += k->kernel && k->kind == WICK_CHUNK_FUNCTION;
         wick_edits_replace(&e, k->text, with);
     }
     edit_linkage(c, &e);
-    wick_directives_for_host(scan, c, true, &e);
+    wick_directives_for_host(scan, c, &e);
     scan->host_text = wick_edits_apply(&e, scan);
     return scan->host_text ? wick_launcher_types(ctx, scan, c) : out_of_memory(ctx);
 }
@@ -185,7 +188,7 @@ static wick_status nvcc_texts(wick_ctx *ctx, wick_scan *scan, wick_chunks *c)
     for (int i = 0; i < c->n; i++)
         if (is_cpp(&c->items[i])) wick_edits_replace(&for_cc, c->items[i].text, "");
     edit_linkage(c, &for_cc);
-    wick_directives_for_host(scan, c, false, &for_cc);
+    wick_directives_beside_nvcc(scan, c, &for_cc);
     scan->host_text = wick_edits_apply(&for_cc, scan);
     bool ok = scan->host_text && scan->device_text;
     return ok ? WICK_OK : out_of_memory(ctx);

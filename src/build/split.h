@@ -109,9 +109,10 @@ const char *wick_edits_apply(wick_edits *e, const wick_scan *scan);
 
 /* ---- directives.c ---- */
 
-/* `guards`: #ifdef __CUDACC__ hides nothing that is C. */
-void wick_directives_for_host(const wick_scan *scan, const wick_chunks *chunks, bool guards,
-                              wick_edits *e);
+/* #ifdef __CUDACC__ hides nothing that is C. */
+void wick_directives_for_host(const wick_scan *scan, const wick_chunks *chunks, wick_edits *e);
+/* For C where nvcc has the rest. */
+void wick_directives_beside_nvcc(const wick_scan *scan, const wick_chunks *chunks, wick_edits *e);
 /* Fills in the scan's device_prelude and needs_cuda_headers. */
 wick_status wick_directives_for_device(wick_ctx *ctx, wick_scan *scan, const wick_chunks *chunks,
                                        wick_edits *e);
@@ -123,10 +124,10 @@ bool wick_chunk_implements(const wick_scan *scan, const wick_chunk *chunk, const
 
 /* ---- launcher.c ---- */
 
-/* What stands in a kernel's place in the C text, or in that of its prototype. In the scan's arena.
- */
+/* What stands in a kernel's place in the C text, or in that of its prototype; and what there is to
+ * say of it. In the scan's arena. */
 wick_status wick_launcher_make(wick_ctx *ctx, wick_scan *scan, const wick_chunk *kernel,
-                               const char **out);
+                               const char **out, wick_scan_kernel *about);
 /* C's meaning of CUDA's own types in the kernels' parameters (float4, __half), "" when there are
  * none. */
 wick_status wick_launcher_types(wick_ctx *ctx, wick_scan *scan, const wick_chunks *chunks);

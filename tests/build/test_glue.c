@@ -37,7 +37,7 @@ static void check_all_units(const char *text)
     n = wick_scan_combinations(&scan);
     cr_assert_leq(n, 32);
     for (int64_t i = 0; i < n; i++) {
-        units[i] = (wick_unit){.scan = &scan, .ns = i ? NULL : "acme"};
+        units[i] = (wick_unit){.scan = &scan, .ns = i ? NULL : "acme", .cuda = true};
         wick_scan_combination(&scan, i, units[i].types);
     }
     for (int64_t i = 0; i < n; i++) {
@@ -68,6 +68,14 @@ Test(glue, is_clean_c_for_every_kind_of_parameter)
         "#include <wick/op.h>\nWICK_OP(n, \"x: U[N] -> y: U[N] where U: f16 bf16 bool u8\");\n"
         "WICK_IMPL wick_status n_cpu(wick_ctx *ctx, const U *x, U *y, int64_t N)\n"
         "{ (void)ctx; for (int64_t i = 0; i < N; i++) y[i] = x[i]; return WICK_OK; }\n");
+    check_all_units(HEAD BODY
+                    "static __global__ void k(const T *__restrict__ x, float4 s, T *y) { }\n"
+                    "static __global__ void none(void);\n"
+                    "WICK_IMPL wick_status f_cuda(wick_ctx *ctx, const T *x, T *y, int64_t N)\n{\n"
+                    "    float4 s = {1, 2, 3, (float)wick_multiprocessors(ctx)};\n"
+                    "    wick_status status = WICK_LAUNCH(ctx, none, wick_1d(N), wick_1d(1), 0);\n"
+                    "    return status ? status : WICK_LAUNCH(ctx, k, wick_2d(N, 2), wick_3d(1, 2, "
+                    "3), 16, x, s, y);\n}\nstatic __global__ void none(void) { }\n");
     wick_ctx_deinit(&ctx);
     leave_folder(folder);
     cr_assert_eq(wick_memory_live(), 0);

@@ -96,9 +96,9 @@ Test(split, the_launcher_has_the_kernels_parameters)
     cr_assert_not_null(launcher);
     cr_expect_eq(line_in(scan.host_text, "wick_launch_k("),
                  line_in(scan.text, "static __global__"));
-    cr_expect(strstr(launcher, "int64_t wick_shared_, const T* __restrict__ x, T* __restrict__ y, "
-                               "const struct pair p, float t[2], int(* rows)[4], unsigned long "
-                               "long n, float(* fn)( float, int)) {"),
+    cr_expect(strstr(launcher, "int64_t wick_shared_, const T *__restrict__ x, T *__restrict__ y, "
+                               "const struct pair p, float t[2], int(*rows)[4], unsigned long "
+                               "long n, float(*fn)(float, int)) {"),
               "%s", launcher);
     cr_expect(strstr(launcher, "{(void *)&x, (void *)&y, (void *)&p, (void *)&t, (void *)&rows, "
                                "(void *)&n, (void *)&fn, (void *)0}"),
@@ -383,6 +383,7 @@ static const char *const foreign =
     "}\n}\n"
     "extern \"C\" {\nvoid start(const T *x, T *y, cudaStream_t s)\n{\n"
     "    detail::k<T><<<1, 1, 0, s>>>(x, y);\n}\n}\n"
+    "extern \"C\" int mine(cudaStream_t s) { return s != 0; }\n"
     "static float unused(float v) { return v; }\n"
     "static float for_cpu(float v) { return v; }\n"
     "WICK_IMPL wick_status f_cpu(wick_ctx *ctx, const T *x, T *y, int64_t N)\n"
@@ -404,19 +405,24 @@ Test(split, launches_with_angle_brackets_are_for_nvcc)
     expect_in(true, false, "WICK_IMPL wick_status f_cpu(");
     expect_in(true, false, "float for_cpu(");
     expect_in(false, false, "float unused(");
+    expect_in(false, false, "int mine(cudaStream_t s)");
+    cr_expect_null(strstr(scan.host_text, "extern"));
     expect_in(false, true, "#include <cuda_runtime.h>");
+    expect_in(false, true, "#include <vector>");
+    expect_in(true, true, "#include <wick/op.h>");
     cr_expect_eq(count_lines(scan.host_text), count_lines(scan.text));
 }
 
 Test(split, a_file_for_nvcc_alone_leaves_nothing_to_c)
 {
     read_source(
-        "#include <wick/op.h>\nWICK_OP(f, \"x: f32[N] -> y: f32[N]\");\n"
+        "#include <wick/op.h>\n#include \"mine.h\"\nWICK_OP(f, \"x: f32[N] -> y: f32[N]\");\n"
         "struct Op { __device__ float run(float v) { return v; } };\n"
         "static constexpr int THREADS = 256;\nusing real = float;\n"
         "__global__ void k(const float *x, float *y, int64_t n) { }\n"
         "WICK_IMPL wick_status f_cuda(wick_ctx *ctx, const float *x, float *y, int64_t N)\n"
         "{ k<<<1, THREADS, 0, wick_stream(ctx)>>>(x, y, N); return wick_launched(ctx); }\n");
+    expect_in(false, true, "#include \"mine.h\"");
     expect_in(false, true, "struct Op");
     expect_in(false, true, "using real");
     expect_in(false, true, "constexpr int THREADS");
