@@ -209,7 +209,9 @@ def call_rows(n: int) -> list[Row]:
         found = measure.rounds(contenders, n_rounds=n, sample_s=0.005, progress=progress)
     t = {k: [s * 1e6 for s in v] for k, v in found.items()}
     return [
-        compare("host time, torch.ops.wick.relu", t["packet"], "torch.relu", t["relu"], at_most=1.1),
+        compare(
+            "host time, torch.ops.wick.relu", t["packet"], "torch.relu", t["relu"], at_most=1.1
+        ),
         compare("host time, ...relu.default", t["op"], "torch.relu", t["relu"]),
         compare("host time, wick.ops.relu", t["direct"], "torch.relu", t["relu"], at_most=0.8),
     ]
