@@ -28,9 +28,11 @@ from ._progress import tell as tell
 from ._signature import forget as _forget_signature
 
 _SPECIAL, _PLAIN, _INFERENCE = 0, 1, 2  # wick_torch_tensor_kind
+_DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.int16]
+_DTYPES += [torch.int32, torch.uint8, torch.bool]
 
 
-def _examples() -> list[tuple[torch.Tensor, int, int, int, bool]]:
+def _examples() -> list[tuple[torch.Tensor, int, int, int, bool, int, bool, int]]:
     """Tensors with the right answers, from which the core learns to read dispatch keys (src/torch/internals.c)."""
     x = torch.zeros(2)
     tensors = [
@@ -43,12 +45,30 @@ def _examples() -> list[tuple[torch.Tensor, int, int, int, bool]]:
         (torch.zeros(2, dtype=torch.complex64).conj(), _SPECIAL),
         (torch.empty(2, layout=torch.sparse_coo), _SPECIAL),
     ]
+    for rank, dtype in enumerate(_DTYPES):  # of every rank and type: where are they kept?
+        tensors.append((torch.empty_strided([2] * rank, [7 + rank] * rank, dtype=dtype), _PLAIN))
+    tensors += [(torch.zeros(9)[first:], _PLAIN) for first in (2, 5)]
+    for times in (1, 2, 5):
+        tensors.append((torch.zeros(2), _PLAIN))
+        for _ in range(times):
+            tensors[-1][0].zero_()
+    shared = torch._lazy_clone(torch.zeros(2))
+    tensors.append((shared, _PLAIN))
     with torch.inference_mode():
         tensors.append((torch.zeros(2), _INFERENCE))
         tensors.append((torch.empty(2, device="meta"), _INFERENCE))
     tensors.append((torch.zeros(3), _PLAIN))  # the last one is also wrapped and compared
     return [
-        (t, t._cdata, torch._C._dispatch_keys(t).raw_repr(), kind, t.requires_grad)
+        (
+            t,
+            t._cdata,
+            torch._C._dispatch_keys(t).raw_repr(),
+            kind,
+            t.requires_grad,
+            t.untyped_storage()._cdata if t.device.type == "cpu" and kind != _SPECIAL else 0,
+            t is shared,
+            t._version if kind == _PLAIN else 0,
+        )
         for t, kind in tensors
     ]
 
@@ -93,6 +113,8 @@ def _choose_mode() -> str:
 _wick.attach(torch.Tensor, torch.nn.Parameter, sys.modules[__name__])
 mode = _choose_mode()
 """How direct calls reach tensors here: 'internals', 'dlpack' or 'dispatcher'."""
+learnt: list[str] = _wick.learnt()
+"""Of 'layout', 'memory', 'versions' what calls read where torch keeps it, and need not ask for."""
 
 
 # ---- called from C ----

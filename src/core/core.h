@@ -63,6 +63,12 @@ long wick_memory_live(void);
 
 /* ---- arena.c: memory of one compilation or one signature, freed at once ---- */
 
+/* In front of what runs in every call: such functions stand side by side in the program, since
+ * there, after torch's own code, memory that is touched costs more than instructions. */
+#define WICK_HOT __attribute__((hot))
+#define WICK_OUTLINE __attribute__((noinline))    /* what is not always needed stands by itself */
+#define WICK_COLD __attribute__((cold, noinline)) /* and what runs in few, out of their way */
+
 typedef struct wick_arena {
     struct wick_arena_block *head;
 } wick_arena; /* {0} is an empty one */

@@ -20,7 +20,7 @@ static bool is_empty(int dim, const int64_t *size)
     return false;
 }
 
-int64_t wick_shape_numel(int dim, const int64_t *size)
+WICK_HOT int64_t wick_shape_numel(int dim, const int64_t *size)
 {
     if (is_empty(dim, size)) return 0;
     int64_t numel = 1;

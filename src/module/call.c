@@ -208,7 +208,7 @@ wick_status wick_op_invoke(wick_ctx *ctx, const wick_op *op, wick_op_def *def,
     assert(def);
     const char *broken = atomic_load_explicit(&def->broken, memory_order_acquire);
     if (broken) return wick_fail(ctx, WICK_ECOMPILE, "%s", broken);
-    if (def->simple) status = wick_call_simple(ctx, def, host, args, results, &done);
+    if (def->simple.n_inputs) status = wick_call_simple(ctx, def, host, args, results, &done);
     if (!done) status = call_in_full(ctx, op, def, host, args, results);
     /* A compiler's words begin with file and line, and stay so. */
     if (status != WICK_OK && status != WICK_ECOMPILE) wick_ctx_prefix(ctx, "%s: ", op->name);

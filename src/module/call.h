@@ -79,10 +79,7 @@ wick_view wick_call_view_of(const wick_tensor *t);
 
 /* ---- call_simple.c ---- */
 
-/* All tensors are T[*N], all required: such calls may take the short way. */
-bool wick_call_is_simple(const wick_signature *sig);
-/* The whole call, if it is one for the short way; else *done is false and nothing has happened. */
-wick_status wick_call_simple(wick_ctx *ctx, const wick_op_def *def, const wick_host *host,
-                             const wick_value *args, wick_value *results, bool *done);
+/* The signature in short, if all its tensors are T[*N]. */
+wick_simple wick_call_plan(const wick_signature *sig);
 
 #endif /* WICK_CALL_H */

@@ -69,7 +69,7 @@ static wick_status def_new(wick_ctx *ctx, const wick_define *what, const naming 
     if (status == WICK_OK) status = wick_signature_require_types(ctx, sig);
     if (status != WICK_OK) goto failed;
     def->sig = sig;
-    def->simple = wick_call_is_simple(sig);
+    def->simple = wick_call_plan(sig);
     def->text = keep(&arena, entry->signature);
     def->doc = keep(&arena, entry->doc);
     def->file = keep(&arena, entry->file);

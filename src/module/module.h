@@ -23,7 +23,7 @@
 #include <stdatomic.h>
 
 typedef struct wick_variant_node {
-    const wick_variant *variant;
+    wick_variant variant; /* a copy: calls read it right behind its types */
     struct wick_variant_node *next;
 } wick_variant_node;
 
@@ -34,23 +34,43 @@ typedef struct wick_op_def wick_op_def;
 typedef wick_status (*wick_resolver)(wick_ctx *ctx, void *arg, wick_op_def *def,
                                      const wick_dtype *types);
 
+/* A signature whose tensors are all T[*N] and required, in the few bytes that a call over one shape
+ * needs of it (call_simple.c). */
+enum { WICK_SIMPLE_INPUTS = 6, WICK_SIMPLE_OUTPUTS = 2 };
+
+typedef struct wick_simple_param {
+    uint8_t kind;     /* wick_kind: a tensor or a number */
+    uint8_t dtype;    /* of a tensor of fixed type; else WICK_NONE */
+    uint8_t variable; /* of the others */
+    bool in_place;
+} wick_simple_param;
+
+typedef struct wick_simple {
+    uint8_t n_inputs; /* 0: the signature is not of that form */
+    uint8_t n_outputs;
+    uint8_t n_tensors; /* of the inputs */
+    bool writes;       /* some input is written in place */
+    wick_simple_param inputs[WICK_SIMPLE_INPUTS], outputs[WICK_SIMPLE_OUTPUTS];
+} wick_simple;
+
 /* What an operator currently means. Never changed once published, but for variants being added;
  * never freed while the process lives, since a call may be running it. */
 struct wick_op_def {
-    wick_arena arena; /* holds everything below */
-    wick_signature *sig;
-    bool simple;      /* calls may take the short way (call_simple.c) */
-    const char *text; /* the signature as the module gives it */
-    const char *doc;
-    const char *file;   /* the source */
-    const char *origin; /* who owns the name: the source's or else the module's absolute path */
-    wick_op_def *stands_for; /* of `foo`, the second name of foo_forward: the meaning that has the
-                                code; else NULL */
+    /* What every call reads stands in front, in one line of the processor's cache. */
     _Atomic(wick_variant_node *) variants;
-    wick_resolver resolve; /* NULL: what is in `variants` is all there is */
-    void *resolve_arg;
     _Atomic(const char *)
         broken; /* the source was edited and does not build: what it said; NULL: sound */
+    wick_op_def *stands_for; /* of `foo`, the second name of foo_forward: the meaning that has the
+                                code; else NULL */
+    wick_simple simple;
+    wick_signature *sig;
+    wick_arena arena; /* holds everything else */
+    const char *text; /* the signature as the module gives it */
+    const char *doc;
+    const char *file;      /* the source */
+    const char *origin;    /* who owns the name: the source's or else the module's absolute path */
+    wick_resolver resolve; /* NULL: what is in `variants` is all there is */
+    void *resolve_arg;
     const wick_gradient *gradient; /* how `backward` is fed; NULL: the operator has no gradient */
     wick_op *backward;
     wick_op_def *previous; /* what the operator meant before; kept for those still running it */
@@ -110,7 +130,8 @@ void wick_registry_suggest(wick_text *out, const char *ns, const char *name);
 
 wick_op_def *wick_op_current(const wick_op *op); /* NULL for a name without a definition */
 wick_status wick_op_def_push(wick_ctx *ctx, wick_op_def *def, const wick_variant *variant);
-/* The best variant of these types that this CPU can run, or NULL. */
+/* The best variant of these types (one per variable, the rest of the four WICK_NONE) that this CPU
+ * can run, or NULL. */
 const wick_variant *wick_op_def_variant(const wick_op_def *def, const wick_dtype *types);
 
 /* ---- plain.c ---- */
@@ -143,6 +164,11 @@ typedef struct wick_host {
  * host's. */
 wick_status wick_op_invoke(wick_ctx *ctx, const wick_op *op, wick_op_def *def,
                            const wick_host *host, const wick_value *args, wick_value *results);
+/* The same, for an operator whose `simple` is set and that is not broken, if it is a call for the
+ * short way; else *done is false and nothing has happened. The message lacks the operator's name.
+ */
+wick_status wick_call_simple(wick_ctx *ctx, const wick_op_def *def, const wick_host *host,
+                             const wick_value *args, wick_value *results, bool *done);
 
 /* ---- infer.c ---- */
 

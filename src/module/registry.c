@@ -128,7 +128,7 @@ static const wick_variant *find_types(const wick_op_def *def, const uint8_t *typ
     if (def->stands_for) def = def->stands_for;
     for (wick_variant_node *n = atomic_load_explicit(&def->variants, memory_order_acquire); n;
          n = n->next)
-        if (!memcmp(n->variant->types, types, sizeof n->variant->types)) return n->variant;
+        if (!memcmp(n->variant.types, types, sizeof n->variant.types)) return &n->variant;
     return NULL;
 }
 
@@ -141,17 +141,17 @@ wick_status wick_op_def_push(wick_ctx *ctx, wick_op_def *def, const wick_variant
     if (!runs_here(variant) || (there && there->isa >= variant->isa)) return WICK_OK;
     wick_variant_node *node = wick_malloc(sizeof *node);
     if (!node) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
-    node->variant = variant;
+    node->variant = *variant;
     node->next = atomic_load(&def->variants);
     while (!atomic_compare_exchange_weak(&def->variants, &node->next, node))
         continue;
     return WICK_OK;
 }
 
-const wick_variant *wick_op_def_variant(const wick_op_def *def, const wick_dtype *types)
+WICK_HOT const wick_variant *wick_op_def_variant(const wick_op_def *def, const wick_dtype *types)
 {
     uint8_t wanted[WICK_MAX_VARIABLES] = {0};
-    for (int i = 0; i < def->sig->n_variables; i++)
+    for (int i = 0; i < WICK_MAX_VARIABLES; i++)
         wanted[i] = (uint8_t)types[i];
     return find_types(def, wanted);
 }

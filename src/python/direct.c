@@ -139,12 +139,7 @@ static outcome read_tensor(PyObject *object, wick_tensor *out, bool *requires_gr
         *requires_grad = ask_requires_grad(object);
         return dlpack_read(object, out) ? FAST : SLOW;
     }
-    torch_handle handle = tensors_handle(object);
-    if (wick_torch_kind(handle) == WICK_TORCH_SPECIAL) return SLOW;
-    if (wick_torch_has_tangent(handle)) return SLOW; /* the gate has the words */
-    *requires_grad = wick_torch_requires_grad(handle);
-    wick_torch_read_plain(handle, out);
-    return out->dim <= WICK_MAX_RANK ? FAST : SLOW;
+    return wick_torch_glance(tensors_handle(object), out, requires_grad) ? FAST : SLOW;
 }
 
 static outcome convert_tensor(request *r, int i, PyObject *object)

@@ -74,7 +74,8 @@ PyDoc_STRVAR(learn_tangent_doc,
 static PyObject *learn_tangent(PyObject *module, PyObject *dual)
 {
     (void)module;
-    return PyBool_FromLong(tensors_is_tensor(dual) && wick_torch_has_tangent(tensors_handle(dual)));
+    return PyBool_FromLong(tensors_is_tensor(dual) &&
+                           wick_torch_learn_tangent(tensors_handle(dual)));
 }
 
 PyDoc_STRVAR(learn_state_doc,
@@ -84,6 +85,27 @@ static PyObject *learn_state(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
     return PyBool_FromLong(wick_torch_learn_state());
+}
+
+PyDoc_STRVAR(learnt_doc, "learnt()\n--\n\n"
+                         "What calls read where torch keeps it: of 'layout', 'memory', 'versions' "
+                         "those that passed their check. The rest is asked for.");
+
+static PyObject *learnt_parts(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    wick_torch_known known = wick_torch_what_is_known();
+    const struct {
+        const char *name;
+        bool known;
+    } parts[] = {{"layout", known.layout}, {"memory", known.memory}, {"versions", known.versions}};
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < sizeof parts / sizeof parts[0]; i++) {
+        PyObject *name = parts[i].known ? PyUnicode_FromString(parts[i].name) : NULL;
+        if (name && PyList_Append(list, name) < 0) Py_CLEAR(list);
+        Py_XDECREF(name);
+    }
+    return PyErr_Occurred() ? NULL : list;
 }
 
 PyDoc_STRVAR(set_mode_doc, "set_mode(name)\n--\n\n"
@@ -433,6 +455,7 @@ static PyMethodDef methods[] = {
     {"learn", learn, METH_O, learn_doc},
     {"learn_tangent", learn_tangent, METH_O, learn_tangent_doc},
     {"learn_state", learn_state, METH_NOARGS, learn_state_doc},
+    {"learnt", learnt_parts, METH_NOARGS, learnt_doc},
     {"set_mode", set_mode, METH_O, set_mode_doc},
     {"load_module", load_module, METH_O, load_module_doc},
     {"load_source", load_source, METH_VARARGS, load_source_doc},

@@ -61,13 +61,17 @@ static bool wrap_works(PyObject *tensor)
 
 static bool read_example(PyObject *item, wick_torch_example *out, PyObject **tensor)
 {
-    unsigned long long impl, keys;
-    int kind, requires_grad;
-    if (!PyArg_ParseTuple(item, "OKKip", tensor, &impl, &keys, &kind, &requires_grad)) return false;
+    unsigned long long impl, keys, storage;
+    int kind, requires_grad, shared;
+    if (!PyArg_ParseTuple(item, "OKKipKpI", tensor, &impl, &keys, &kind, &requires_grad, &storage,
+                          &shared, &out->version))
+        return false;
     memcpy(&out->impl, &impl, sizeof out->impl);
+    memcpy(&out->storage, &storage, sizeof out->storage);
     out->keys = keys;
     out->kind = (wick_torch_tensor_kind)kind;
     out->requires_grad = requires_grad != 0;
+    out->shared = shared != 0;
     return true;
 }
 

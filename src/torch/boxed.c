@@ -124,7 +124,7 @@ static wick_status read_tensor(wick_ctx *ctx, const char *name, torch_ivalue v, 
     out->kind = WICK_VALUE_TENSOR;
     if (wick_torch_kind(handle) == WICK_TORCH_SPECIAL)
         return wick_torch_read(ctx, name, handle, &out->as.tensor);
-    wick_torch_read_plain(handle, &out->as.tensor);
+    wick_torch_read_dense(handle, &out->as.tensor);
     return out->as.tensor.dim <= WICK_MAX_RANK
                ? WICK_OK
                : wick_torch_read(ctx, name, handle, &out->as.tensor);
@@ -236,10 +236,11 @@ static void read_wanted(const wick_signature *sig, const torch_ivalue *stack, wi
     }
 }
 
-static bool run(wick_registration *r, torch_ivalue *stack)
+/* Everything from the arguments to the results. `args` holds the tensors if `tensors_read`. */
+static bool run(wick_registration *r, torch_ivalue *stack, wick_value *args, bool tensors_read)
 {
     const wick_signature *sig = wick_registration_signature(r);
-    wick_value args[WICK_MAX_PARAMS], results[WICK_MAX_PARAMS];
+    wick_value results[WICK_MAX_PARAMS];
     torch_ivalue *boxes[WICK_MAX_PARAMS];
     wick_arena arena = {0};
     wick_status s = WICK_OK;
@@ -250,7 +251,8 @@ static bool run(wick_registration *r, torch_ivalue *stack)
     wick_op_def *def = wick_registration_current(&ctx, r);
     if (!def) s = WICK_EINVAL;
     for (int i = 0; i < sig->n_inputs && s == WICK_OK; i++)
-        s = read_argument(&ctx, &arena, &sig->inputs[i], stack[i], &args[i]);
+        if (!tensors_read || sig->inputs[i].kind != WICK_KIND_TENSOR)
+            s = read_argument(&ctx, &arena, &sig->inputs[i], stack[i], &args[i]);
     if (s != WICK_OK && def) wick_ctx_prefix(&ctx, "%s: ", op->name);
     read_wanted(sig, stack, results);
     if (s == WICK_OK) {
@@ -269,8 +271,9 @@ static bool run(wick_registration *r, torch_ivalue *stack)
 
 void wick_boxed_backend(torch_ivalue *stack, uint64_t n_args, uint64_t n_results, int slot)
 {
+    wick_value args[WICK_MAX_PARAMS];
     (void)n_args, (void)n_results;
-    if (!run(wick_registration_at(slot), stack)) raise_error();
+    if (!run(wick_registration_at(slot), stack, args, false)) raise_error();
 }
 
 /* What the gate looks at in each tensor argument. */
@@ -322,20 +325,115 @@ static bool refuse_forward_mode(const wick_registration *r, const torch_ivalue *
     return false;
 }
 
-void wick_boxed_gate(torch_ivalue *stack, uint64_t n_args, uint64_t n_results, int slot)
+/* Looks again, at what was not plain at the first glance. */
+static bool decide(wick_registration *r, torch_ivalue *stack)
+{
+    wick_value args[WICK_MAX_PARAMS];
+    glance g = look_at_arguments(wick_registration_signature(r), stack);
+    if (g.dual) return refuse_forward_mode(r, stack, g.dual);
+    if (g.requires_grad && shim.aoti_torch_grad_mode_is_enabled())
+        return ask(r, WICK_ASK_GRADIENT, stack);
+    if (g.plain && wick_torch_keys_are_plain()) return run(r, stack, args, false);
+    return ask(r, WICK_ASK_BELOW, stack);
+}
+
+/* Reads the tensors, as long as they are plain. */
+static bool read_plain(const wick_signature *sig, const torch_ivalue *stack, wick_value *args,
+                       bool *requires_grad)
+{
+    for (int i = 0; i < sig->n_inputs; i++) {
+        const wick_param *p = &sig->inputs[i];
+        if (p->kind != WICK_KIND_TENSOR) continue;
+        bool present = !p->optional || stack[i];
+        args[i].kind = present ? WICK_VALUE_TENSOR : WICK_VALUE_NONE;
+        if (present && !wick_torch_glance(as_handle(p->optional ? *as_box(stack[i]) : stack[i]),
+                                          &args[i].as.tensor, requires_grad))
+            return false;
+    }
+    return true;
+}
+
+/* ---- the short way ---- */
+
+static bool read_simply(const wick_simple *plan, const torch_ivalue *stack, wick_value *args,
+                        bool *requires_grad)
+{
+    for (int i = 0; i < plan->n_inputs; i++) {
+        wick_value *v = &args[i];
+        switch (plan->inputs[i].kind) {
+        case WICK_KIND_TENSOR:
+            v->kind = WICK_VALUE_TENSOR;
+            if (!wick_torch_glance(as_handle(stack[i]), &v->as.tensor, requires_grad)) return false;
+            break;
+        case WICK_KIND_FLOAT:
+            v->kind = WICK_VALUE_FLOAT;
+            memcpy(&v->as.f, &stack[i], sizeof v->as.f);
+            break;
+        case WICK_KIND_INT:
+            v->kind = WICK_VALUE_INT;
+            v->as.i = (int64_t)stack[i];
+            break;
+        default: v->kind = WICK_VALUE_BOOL; v->as.b = (stack[i] & 0xff) != 0;
+        }
+    }
+    return true;
+}
+
+WICK_COLD static bool fail_simply(const wick_registration *r, wick_ctx *ctx)
+{
+    wick_ctx_prefix(ctx, "%s: ", wick_registration_op(r)->name);
+    wick_boxed_fail(wick_ctx_message(ctx));
+    wick_ctx_deinit(ctx);
+    return false;
+}
+
+/* A whole call over plain tensors of one shape. False: not such a call, nothing has happened. */
+WICK_HOT static bool run_simply(wick_registration *r, torch_ivalue *stack, bool *ok)
+{
+    wick_op_def *def = wick_registration_unchanged(r);
+    wick_value args[WICK_SIMPLE_INPUTS], results[WICK_SIMPLE_OUTPUTS];
+    bool done = false, requires_grad = false;
+    wick_ctx ctx;
+
+    if (!def || !def->simple.n_inputs || atomic_load_explicit(&def->broken, memory_order_acquire))
+        return false;
+    const wick_simple *plan = &def->simple;
+    if (!read_simply(plan, stack, args, &requires_grad) || !wick_torch_keys_are_plain() ||
+        (requires_grad && shim.aoti_torch_grad_mode_is_enabled()))
+        return false;
+    for (int i = 0; i < plan->n_outputs; i++) {
+        results[i].kind = WICK_VALUE_NONE;
+        results[i].owned = results[i].unwanted = false;
+    }
+    wick_ctx_init(&ctx, &wick_torch_services);
+    wick_status s = wick_call_simple(&ctx, def, &wick_torch_host, args, results, &done);
+    if (!done) return false;
+    for (int i = 0; i < plan->n_inputs; i++)
+        if (plan->inputs[i].kind == WICK_KIND_TENSOR)
+            shim.aoti_torch_delete_tensor_object(as_handle(stack[i]));
+    for (int i = 0; i < plan->n_outputs && s == WICK_OK; i++)
+        stack[i] = of_pointer(results[i].as.tensor.handle);
+    *ok = s == WICK_OK || fail_simply(r, &ctx);
+    return true;
+}
+
+/* The same for a call of any form. */
+static WICK_OUTLINE bool run_in_full(wick_registration *r, torch_ivalue *stack)
+{
+    wick_value args[WICK_MAX_PARAMS];
+    bool requires_grad = false;
+    bool plain = read_plain(wick_registration_signature(r), stack, args, &requires_grad) &&
+                 wick_torch_keys_are_plain() &&
+                 !(requires_grad && shim.aoti_torch_grad_mode_is_enabled());
+    return plain ? run(r, stack, args, true) : decide(r, stack);
+}
+
+WICK_HOT void wick_boxed_gate(torch_ivalue *stack, uint64_t n_args, uint64_t n_results, int slot)
 {
     wick_registration *r = wick_registration_at(slot);
-    glance g = look_at_arguments(wick_registration_signature(r), stack);
     bool ok;
     (void)n_args, (void)n_results;
-    if (g.dual)
-        ok = refuse_forward_mode(r, stack, g.dual);
-    else if (g.requires_grad && shim.aoti_torch_grad_mode_is_enabled())
-        ok = ask(r, WICK_ASK_GRADIENT, stack);
-    else if (g.plain && wick_torch_keys_are_plain())
-        ok = run(r, stack);
-    else
-        ok = ask(r, WICK_ASK_BELOW, stack);
+    if (!run_simply(r, stack, &ok)) ok = run_in_full(r, stack);
     if (!ok) raise_error();
 }
 

@@ -1,10 +1,11 @@
 /* bridge.h -- Wick's operators inside torch
  *
  *   shim.c        torch's C functions, found at run time
- *   internals.c   a few things torch does not offer in C, used only where a self-check has
- * confirmed them host.c        tensors, memory, threads and version counters of torch, for
- * src/module/call.c boxed.c       torch's calling convention: decode, call, release, encode;
- * raising as the very last act register.c    schemas and kernels; the pool of trampolines
+ *   internals.c   a few things torch does not offer in C, learnt from examples and checked
+ *   look.c        looking at tensors and threads with what was learnt
+ *   host.c        tensors, memory, threads and version counters of torch, for src/module/call.c
+ *   boxed.c       torch's calling convention: decode, call, release, encode; raising last
+ *   register.c    schemas and kernels; the pool of trampolines
  *
  * The only folder that names torch's symbols. It knows nothing of Python: what needs Python comes
  * in as a hook.
@@ -37,6 +38,8 @@ wick_status wick_torch_register(wick_ctx *ctx, wick_op *op, bool *changed);
 const wick_op *wick_registration_op(const wick_registration *r);
 const wick_signature *wick_registration_signature(const wick_registration *r);
 const char *wick_registration_schema(const wick_registration *r);
+/* What torch was told is what the operator means; NULL: it was loaded again. */
+wick_op_def *wick_registration_unchanged(const wick_registration *r);
 /* What the operator means now; NULL when it has another schema than torch was told: then the call
  * must be refused, with words. */
 wick_op_def *wick_registration_current(wick_ctx *ctx, wick_registration *r);
@@ -77,14 +80,15 @@ void torch_box_free(torch_ivalue *box);
 extern const wick_services wick_torch_services;
 extern const wick_host wick_torch_host;
 
-/* Reads a tensor that is known to be dense and plain (wick_torch_kind). */
-void wick_torch_read_plain(torch_handle handle, wick_tensor *out);
+/* Reads a dense tensor by asking torch for each of its properties. */
+void wick_torch_read_publicly(torch_handle handle, wick_tensor *out);
 /* Reads any tensor; refuses undefined and sparse ones, naming the argument. */
 wick_status wick_torch_read(wick_ctx *ctx, const char *name, torch_handle handle, wick_tensor *out);
 /* Neither sparse nor packed. */
 bool wick_torch_is_dense(torch_handle handle);
-/* The element type's number in torch. */
+/* The element type's number in torch, and back (WICK_NONE for one that Wick does not know). */
 int32_t wick_torch_dtype(wick_dtype dtype);
+wick_dtype wick_torch_dtype_of(int32_t code);
 
 /* ---- internals.c ---- */
 
@@ -102,6 +106,9 @@ typedef struct wick_torch_example {
     uint64_t keys;
     wick_torch_tensor_kind kind;
     bool requires_grad;
+    const void *storage; /* the address of its storage's implementation; NULL: not known */
+    bool shared;         /* its memory is another tensor's too until one of them is written */
+    uint32_t version;    /* how often it was written in place; of tensors that count it */
 } wick_torch_example;
 
 /* Finds out where the running torch keeps a tensor's dispatch keys, and checks what requires_grad
@@ -109,17 +116,33 @@ typedef struct wick_torch_example {
  * modes. False: not as expected, so the internals stay unused and every call takes the public way.
  */
 bool wick_torch_learn(const wick_torch_example *examples, int n);
+/* Whether a tensor with a forward gradient is seen as one. */
+bool wick_torch_learn_tangent(torch_handle dual);
 /* Remembers the thread's current dispatch state as one in which plain calls may be run directly. */
 bool wick_torch_learn_state(void);
 bool wick_torch_internals_usable(void);
+/* What is read where torch keeps it; what is not is asked for, a little slower. */
+typedef struct wick_torch_known {
+    bool layout;   /* sizes, strides, element type, whether autograd knows the tensor */
+    bool memory;   /* the address of the elements */
+    bool versions; /* the counters of writes in place */
+} wick_torch_known;
+wick_torch_known wick_torch_what_is_known(void);
 void wick_torch_internals_disable(void);
+
+/* ---- look.c ---- */
 
 wick_torch_tensor_kind wick_torch_kind(torch_handle handle);
 bool wick_torch_requires_grad(torch_handle handle);
 /* It carries a forward-mode gradient, for which Wick has no rule. */
 bool wick_torch_has_tangent(torch_handle handle);
-/* The number of the device that its keys imply (CPU, meta); -1: it must be asked. */
-int32_t wick_torch_known_device(torch_handle handle);
+/* Counts a write in place to a tensor of kind `plain` or `inference`; false: of another kind. */
+bool wick_torch_count_write(torch_handle handle);
+/* Reads a dense tensor by the shortest way there is. */
+void wick_torch_read_dense(torch_handle handle, wick_tensor *out);
+/* Reads a plain tensor without a forward-mode gradient; sets *requires_grad if it requires one.
+ * False for every other tensor: it takes the longer way. */
+bool wick_torch_glance(torch_handle handle, wick_tensor *out, bool *requires_grad);
 /* No dispatch mode, tracer, transform or autocast is active in this thread. */
 bool wick_torch_keys_are_plain(void);
 /* And no function mode either, which only a call from Python meets. */

@@ -53,6 +53,11 @@ wick_status wick_torch_init(wick_ctx *ctx)
 
 int32_t wick_torch_dtype(wick_dtype dtype) { return codes.of_wick[dtype]; }
 
+wick_dtype wick_torch_dtype_of(int32_t code)
+{
+    return code >= 0 && code < N_CODES ? (wick_dtype)codes.to_wick[code] : WICK_NONE;
+}
+
 /* ---- reading tensors ---- */
 
 static int device_of(int32_t code)
@@ -63,7 +68,7 @@ static int device_of(int32_t code)
                                 : WICK_OTHER;
 }
 
-void wick_torch_read_plain(torch_handle handle, wick_tensor *out)
+void wick_torch_read_publicly(torch_handle handle, wick_tensor *out)
 {
     int64_t dim = 0;
     int64_t *size = NULL, *stride = NULL;
@@ -76,17 +81,14 @@ void wick_torch_read_plain(torch_handle handle, wick_tensor *out)
     shim.aoti_torch_get_sizes(handle, &size);
     shim.aoti_torch_get_strides(handle, &stride);
     shim.aoti_torch_get_dtype(handle, &dtype);
-    device = wick_torch_known_device(handle);
+    shim.aoti_torch_get_device_type(handle, &device);
     out->device_index = -1;
-    if (device < 0) {
-        shim.aoti_torch_get_device_type(handle, &device);
-        if (device != codes.cpu && device != codes.meta) /* there is one of each */
-            shim.aoti_torch_get_device_index(handle, &out->device_index);
-    }
+    if (device != codes.cpu && device != codes.meta) /* there is one of each */
+        shim.aoti_torch_get_device_index(handle, &out->device_index);
     out->dim = (int32_t)dim;
     out->size = size;
     out->stride = stride;
-    out->dtype = dtype >= 0 && dtype < N_CODES ? codes.to_wick[dtype] : WICK_NONE;
+    out->dtype = wick_torch_dtype_of(dtype);
     out->device_type = device_of(device);
 }
 
@@ -111,7 +113,7 @@ wick_status wick_torch_read(wick_ctx *ctx, const char *name, torch_handle handle
     if (dim > WICK_MAX_RANK)
         return wick_fail(ctx, WICK_EINVAL, "%s has %lld dimensions, expected at most %d", name,
                          (long long)dim, WICK_MAX_RANK);
-    wick_torch_read_plain(handle, out);
+    wick_torch_read_publicly(handle, out);
     return WICK_OK;
 }
 
@@ -125,8 +127,9 @@ static const char *torch_words(void)
     return what && *what ? what : "torch gave no reason (see the error output)";
 }
 
-static wick_status torch_empty(wick_ctx *ctx, wick_dtype dtype, int device_type, int device_index,
-                               int dim, const int64_t *size, wick_tensor *out)
+WICK_HOT static wick_status torch_empty(wick_ctx *ctx, wick_dtype dtype, int device_type,
+                                        int device_index, int dim, const int64_t *size,
+                                        wick_tensor *out)
 {
     const int32_t device[] = {codes.cpu, codes.cuda, codes.meta, -1};
     int64_t stride[WICK_MAX_RANK];
@@ -143,7 +146,7 @@ static wick_status torch_empty(wick_ctx *ctx, wick_dtype dtype, int device_type,
         wick_text_free(&shape);
         return s;
     }
-    wick_torch_read_plain(handle, out);
+    wick_torch_read_dense(handle, out);
     return WICK_OK;
 }
 
@@ -166,7 +169,7 @@ static void torch_release(wick_tensor *tensor)
 
 /* Through the public door a version can only be bumped by writing: to an empty part of the tensor,
  * which shares its counter. A 0-d tensor has no such part until it is given a dimension. */
-static wick_status bump_by_writing_nothing(wick_ctx *ctx, const wick_tensor *tensor)
+WICK_COLD static wick_status bump_by_writing_nothing(wick_ctx *ctx, const wick_tensor *tensor)
 {
     torch_ivalue stack[4] = {0};
     torch_handle own = NULL;
@@ -185,21 +188,19 @@ static wick_status bump_by_writing_nothing(wick_ctx *ctx, const wick_tensor *ten
                : wick_fail(ctx, WICK_ETORCH, "torch could not bump a version: %s", torch_words());
 }
 
-static wick_status torch_written(wick_ctx *ctx, const wick_tensor *tensor)
+WICK_COLD static wick_status bump_publicly(wick_ctx *ctx, const wick_tensor *tensor)
 {
-    if (tensor->device_type == WICK_META) return WICK_OK;
-    switch (wick_torch_kind(tensor->handle)) {
-    case WICK_TORCH_PLAIN:
-        shim._ZN5torch8autograd4impl12bump_versionERKN2at6TensorE(tensor->handle);
-        return WICK_OK;
-    case WICK_TORCH_INFERENCE: return WICK_OK;
-    default: break;
-    }
     bool grad = shim.aoti_torch_grad_mode_is_enabled();
     if (grad) shim.aoti_torch_grad_mode_set_enabled(false);
     wick_status s = bump_by_writing_nothing(ctx, tensor);
     if (grad) shim.aoti_torch_grad_mode_set_enabled(true);
     return s;
+}
+
+WICK_HOT static wick_status torch_written(wick_ctx *ctx, const wick_tensor *tensor)
+{
+    if (tensor->device_type == WICK_META || wick_torch_count_write(tensor->handle)) return WICK_OK;
+    return bump_publicly(ctx, tensor);
 }
 
 static const char *torch_dtype_name(const wick_tensor *tensor)

@@ -37,6 +37,12 @@ const wick_signature *wick_registration_signature(const wick_registration *r)
 }
 const char *wick_registration_schema(const wick_registration *r) { return r->schema; }
 
+wick_op_def *wick_registration_unchanged(const wick_registration *r)
+{
+    wick_op_def *def = atomic_load_explicit(&r->def, memory_order_acquire);
+    return def == wick_op_current(r->op) ? def : NULL;
+}
+
 wick_op_def *wick_registration_current(wick_ctx *ctx, wick_registration *r)
 {
     wick_op_def *now = wick_op_current(r->op);

@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-torch_shim shim;
+_Alignas(64) torch_shim shim;
 
 static const char *const sonames[] = {"libtorch_cpu.so", "libtorch_cuda.so", "libtorch_python.so",
                                       "libc10.so", "libstdc++.so.6"};

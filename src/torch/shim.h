@@ -24,6 +24,21 @@ typedef void (*torch_body)(int64_t begin, int64_t end, void *arg);
 
 /* R(result, name, parameters): required. O: may be missing in an older or a CPU-only torch. */
 #define TORCH_SHIM(R, O)                                                                           \
+    /* What a plain call needs, side by side. The names without a C spelling are internals, not    \
+     * promised by torch and used only after internals.c has checked what they answer:             \
+     * TensorImpl::requires_grad and _fw_grad, bump_version, torch_function_mode_enabled,          \
+     * hasCallbacks. */                                                                            \
+    R(torch_error, aoti_torch_delete_tensor_object, (torch_handle))                                \
+    R(torch_error, aoti_torch_get_data_ptr, (torch_handle, void **))                               \
+    R(torch_error, aoti_torch_empty_strided,                                                       \
+      (int64_t, const int64_t *, const int64_t *, int32_t, int32_t, int32_t, torch_handle *))      \
+    R(bool, aoti_torch_grad_mode_is_enabled, (void))                                               \
+    O(bool, _ZNK3c1010TensorImpl13requires_gradEv, (const void *))                                 \
+    O(const void *, _ZNK3c1010TensorImpl8_fw_gradEmRKN2at10TensorBaseE,                            \
+      (const void *, uint64_t, torch_handle))                                                      \
+    O(void, _ZN5torch8autograd4impl12bump_versionERKN2at6TensorE, (torch_handle))                  \
+    O(bool, _ZN2at4impl27torch_function_mode_enabledEv, (void))                                    \
+    O(bool, _ZN2at12hasCallbacksEv, (void))                                                        \
     R(uint64_t, aoti_torch_abi_version, (void))                                                    \
     R(torch_error, aoti_torch_library_init_fragment,                                               \
       (const char *, const char *, uint32_t, torch_library_handle *))                              \
@@ -37,19 +52,16 @@ typedef void (*torch_body)(int64_t begin, int64_t end, void *arg);
       (torch_library_handle, const char *, const int32_t *, int32_t))                              \
     O(int32_t, torch_tag_pt2_compliant_tag, (void))                                                \
     R(torch_error, torch_call_dispatcher, (const char *, const char *, torch_ivalue *, uint64_t))  \
-    R(torch_error, aoti_torch_delete_tensor_object, (torch_handle))                                \
     R(torch_error, aoti_torch_new_tensor_handle, (torch_handle, torch_handle *))                   \
-    R(torch_error, aoti_torch_get_data_ptr, (torch_handle, void **))                               \
     R(torch_error, aoti_torch_get_dim, (torch_handle, int64_t *))                                  \
     R(torch_error, aoti_torch_get_sizes, (torch_handle, int64_t **))                               \
     R(torch_error, aoti_torch_get_strides, (torch_handle, int64_t **))                             \
+    R(torch_error, aoti_torch_get_storage_offset, (torch_handle, int64_t *))                       \
     R(torch_error, aoti_torch_get_dtype, (torch_handle, int32_t *))                                \
     R(torch_error, aoti_torch_get_layout, (torch_handle, int32_t *))                               \
     R(torch_error, aoti_torch_get_device_type, (torch_handle, int32_t *))                          \
     R(torch_error, aoti_torch_get_device_index, (torch_handle, int32_t *))                         \
     R(torch_error, aoti_torch_is_defined, (torch_handle, bool *))                                  \
-    R(torch_error, aoti_torch_empty_strided,                                                       \
-      (int64_t, const int64_t *, const int64_t *, int32_t, int32_t, int32_t, torch_handle *))      \
     R(torch_error, aoti_torch_copy_, (torch_handle, torch_handle, int32_t))                        \
     R(torch_error, torch_new_list_reserve_size, (size_t, torch_list_handle *))                     \
     R(torch_error, torch_list_size, (torch_list_handle, size_t *))                                 \
@@ -64,7 +76,6 @@ typedef void (*torch_body)(int64_t begin, int64_t end, void *arg);
     O(torch_error, torch_delete_stable_ivalue, (torch_ivalue *))                                   \
     R(void, aoti_torch_check, (bool, const char *, const char *, uint32_t, const char *))          \
     O(const char *, torch_exception_get_what_without_backtrace, (void))                            \
-    R(bool, aoti_torch_grad_mode_is_enabled, (void))                                               \
     R(void, aoti_torch_grad_mode_set_enabled, (bool))                                              \
     R(torch_error, torch_parallel_for, (int64_t, int64_t, int64_t, torch_body, void *))            \
     R(int32_t, aoti_torch_dtype_float16, (void))                                                   \
@@ -87,15 +98,7 @@ typedef void (*torch_body)(int64_t begin, int64_t end, void *arg);
     /* C++ operator new and delete: optionals' boxes below 2.13 */                                 \
     R(void *, _Znwm, (size_t))                                                                     \
     R(void, _ZdlPv, (void *))                                                                      \
-    /* Internals, not promised by torch: used only after internals.c has checked what they answer. \
-     * TensorImpl::requires_grad and _fw_grad, bump_version, torch_function_mode_enabled,          \
-     * hasCallbacks; an operator without arguments, for what its call can be made to throw. */     \
-    O(bool, _ZNK3c1010TensorImpl13requires_gradEv, (const void *))                                 \
-    O(const void *, _ZNK3c1010TensorImpl8_fw_gradEmRKN2at10TensorBaseE,                            \
-      (const void *, uint64_t, torch_handle))                                                      \
-    O(void, _ZN5torch8autograd4impl12bump_versionERKN2at6TensorE, (torch_handle))                  \
-    O(bool, _ZN2at4impl27torch_function_mode_enabledEv, (void))                                    \
-    O(bool, _ZN2at12hasCallbacksEv, (void))                                                        \
+    /* An operator without arguments, for what its call can be made to throw. */                   \
     O(bool, _ZN2at4_ops19is_vulkan_available4callEv, (void))
 
 #define TORCH_DECLARE(result, name, parameters) result(*name) parameters;

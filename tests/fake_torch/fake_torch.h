@@ -1,11 +1,11 @@
 /* fake_torch.h -- a stand-in for the slice of libtorch's C shim that src/torch/shim.h lists
  *
- *   fake_torch.c        tensors on malloc, lists, strings, boxes, modes, threads; everything that
- * is out is counted fake_dispatcher.c   libraries, schemas, kernels, and calls by name
+ *   fake_tensors.c      tensors on malloc, laid out as torch lays them out
+ *   fake_torch.c        lists, strings, boxes, modes, threads; everything that is out is counted
+ *   fake_dispatcher.c   libraries, schemas, kernels, and calls by name
  *
- * The bridge finds it by dlsym, as it finds torch. A tensor's implementation has its dispatch keys
- * where the bridge can learn them. Where torch would throw, the stand-in remembers the words and
- * returns: the bridge owns nothing by then, and does nothing afterwards.
+ * The bridge finds it by dlsym, as it finds torch. Where torch would throw, the stand-in remembers
+ * the words and returns: the bridge owns nothing by then, and does nothing afterwards.
  */
 #ifndef WICK_FAKE_TORCH_H
 #define WICK_FAKE_TORCH_H
@@ -59,9 +59,16 @@ enum {
     FAKE_BF16 = 15,
     FAKE_U64 = 29
 };
-#define FAKE_KEYS_PLAIN 0x0000000a00000011u
-#define FAKE_KEYS_INFERENCE 0x0000000100000011u
-#define FAKE_KEYS_SUBCLASS 0x0000004a00000011u
+/* Dispatch keys: one bit says which device, another what autocast does there; the rest is the same
+ * on all of them. */
+#define FAKE_KEYS_CPU UINT64_C(0x0000010000000001)
+#define FAKE_KEYS_CUDA UINT64_C(0x0000020000000002)
+#define FAKE_KEYS_META UINT64_C(0x0000000000000004)
+#define FAKE_KEYS_XLA UINT64_C(0x0000000000000008)
+#define FAKE_KEYS_DEVICES UINT64_C(0x000003000000000f)
+#define FAKE_KEYS_PLAIN (FAKE_KEYS_CPU | UINT64_C(0x0a00000010))
+#define FAKE_KEYS_INFERENCE (FAKE_KEYS_CPU | UINT64_C(0x10))
+#define FAKE_KEYS_SUBCLASS (FAKE_KEYS_CPU | UINT64_C(0x4a00000010))
 
 /* A new handle on a new tensor, filled with zeros. `stride` NULL: contiguous. */
 torch_handle fake_tensor(int32_t dtype, int dim, const int64_t *size, const int64_t *stride);
@@ -71,15 +78,25 @@ torch_handle fake_undefined(void);
 /* Of the tensor behind a handle, shared by all its handles. */
 typedef struct fake_facts {
     int32_t dtype, device, device_index, layout;
-    bool requires_grad, inference;
 } fake_facts;
 fake_facts *fake_facts_of(torch_handle handle);
 void fake_set_keys(torch_handle handle, uint64_t keys);
 uint64_t fake_keys(torch_handle handle);
-/* Every tensor carries a forward-mode gradient from now on, or none does. */
-void fake_set_tangent(bool dual);
+/* The device, and the keys that go with it. */
+void fake_set_device(torch_handle handle, int32_t device, int32_t index);
+uint64_t fake_device_keys(int32_t device);
+void fake_set_requires_grad(torch_handle handle, bool on);
+bool fake_requires_grad(torch_handle handle);
+/* It carries a forward-mode gradient. */
+void fake_set_tangent(torch_handle handle, bool on);
+/* Its memory is another tensor's too, until somebody asks where it is. */
+void fake_share(torch_handle handle);
+bool fake_is_shared(torch_handle handle);
+/* It begins so many elements into its storage. */
+void fake_move(torch_handle handle, int64_t offset);
 const void *fake_impl_of(torch_handle handle);
-void *fake_data(torch_handle handle);
+const void *fake_storage_of(torch_handle handle);
+void *fake_data(torch_handle handle); /* of the storage */
 /* How often it or a view of it was written through torch's own functions. */
 long fake_version(torch_handle handle);
 /* A view of the first `length` along dimension 0, and one with a dimension of size 1 in front. Take
@@ -87,6 +104,17 @@ long fake_version(torch_handle handle);
 torch_handle fake_narrow(torch_handle handle, int64_t length);
 torch_handle fake_unsqueeze(torch_handle handle);
 void fake_bump(torch_handle handle);
+
+/* Parts that tensors made from now on keep elsewhere than torch 2.10 to 2.15 do. */
+enum {
+    FAKE_RANK = 1,
+    FAKE_SIZES = 2,
+    FAKE_DTYPE = 4,
+    FAKE_AUTOGRAD = 8,
+    FAKE_STORAGE = 16,
+    FAKE_COUNTER = 32
+};
+void fake_hide(unsigned parts);
 
 /* ---- modes ---- */
 

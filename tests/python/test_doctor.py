@@ -66,7 +66,12 @@ def machine(**facts: Any) -> Machine:
             "seconds": 1.0,
             "threads": 8,
         },
-        "wick": {"version": "1.0", "file": "/x/wick/__init__.py", "mode": "internals"},
+        "wick": {
+            "version": "1.0",
+            "file": "/x/wick/__init__.py",
+            "mode": "internals",
+            "learnt": ["layout", "memory", "versions"],
+        },
         "core": {},
         "built": {"seconds": 0.2},
         "driver": {"error": "OSError: libcuda.so.1"},
@@ -369,11 +374,14 @@ def test_a_package_that_does_not_import() -> None:
 
 
 def test_call_modes() -> None:
-    def check(mode: str, **env: str) -> Finding:
-        facts = {"version": "1", "file": "f", "mode": mode}
+    def check(mode: str, learnt: tuple[str, ...] = (), **env: str) -> Finding:
+        facts = {"version": "1", "file": "f", "mode": mode, "learnt": list(learnt)}
         return only(torches.check_calls(machine(env=env, wick=facts)))
 
-    assert check("internals").level == OK
+    whole = check("internals", ("layout", "memory", "versions"))
+    assert whole.level == OK and "fastest" in whole.text
+    part = check("internals", ("layout", "versions"))
+    assert part.level == OK and "all but their memory" in part.text
     assert check("dlpack").id == check("dispatcher").id == "calls-slower"
     assert check("dispatcher", WICK_DIRECT="dispatcher").remedy == "unset WICK_DIRECT"
 

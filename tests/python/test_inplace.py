@@ -96,6 +96,26 @@ def test_a_view_is_computed_beside_and_copied_back(bump: Made, door: str, view) 
     assert torch.equal(base, expected), "the view's elements and nothing around them"
 
 
+def test_a_lazy_clone_is_written_and_its_original_is_not(bump: Made, door: str) -> None:
+    x = torch.zeros(3)
+    clone = torch._lazy_clone(x)  # one memory, until one of the two is written
+    bump.by(door)(clone)
+    assert x.tolist() == [0.0] * 3 and clone.tolist() == [1.0] * 3
+    other = torch._lazy_clone(x)
+    bump.by(door)(x[1:])
+    assert x.tolist() == [0.0, 1.0, 1.0] and other.tolist() == [0.0] * 3
+
+
+@pytest.mark.parametrize("rank", range(9))
+def test_tensors_of_every_rank_and_offset(bump: Made, add: Made, door: str, rank: int) -> None:
+    whole = torch.arange(2.0 ** (rank + 1)).reshape([2] * (rank + 1))
+    part, before = whole[1], whole.clone()
+    assert torch.equal(add.by(door)(part), before[1] + 1)
+    bump.by(door)(part)
+    assert torch.equal(whole[1], before[1] + 1) and torch.equal(whole[0], before[0])
+    assert part._version == whole._version == 1
+
+
 def test_a_failing_kernel_leaves_a_view_as_it_was(make: Maker, door: str) -> None:
     op = make(
         """

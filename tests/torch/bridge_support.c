@@ -9,27 +9,60 @@ void torch_begin(void)
     cr_assert_eq(wick_torch_init(&test_ctx), WICK_OK, "%s", wick_ctx_message(&test_ctx));
 }
 
+wick_torch_example example_of(torch_handle handle, wick_torch_tensor_kind kind)
+{
+    return (wick_torch_example){.impl = fake_impl_of(handle),
+                                .keys = fake_keys(handle),
+                                .kind = kind,
+                                .requires_grad = fake_requires_grad(handle),
+                                .storage = fake_storage_of(handle),
+                                .shared = fake_is_shared(handle),
+                                .version = (uint32_t)fake_version(handle)};
+}
+
+/* Of several ranks, element types, offsets and versions; two that require a gradient, one that
+ * shares its memory, one of inference mode, a subclass. */
+enum { N_EXAMPLES = 12, INFERENCE = 10, SUBCLASS = 11 };
+
+static void make_examples(torch_handle *out)
+{
+    static const int64_t size[] = {2, 3, 1, 2, 2, 2};
+    static const int32_t dtypes[] = {FAKE_F32, FAKE_F16, FAKE_F64, FAKE_I8, FAKE_BOOL, FAKE_I64};
+    for (int i = 0; i < N_EXAMPLES; i++)
+        out[i] = fake_tensor(dtypes[i % 6], i % 7 < 6 ? i % 7 : 6, size, NULL);
+    fake_set_requires_grad(out[1], true);
+    fake_set_requires_grad(out[2], true);
+    fake_move(out[3], 1);
+    fake_move(out[4], 2);
+    for (int i = 0; i < 3; i++)
+        fake_bump(out[5]), fake_bump(out[6 + i % 2]);
+    fake_share(out[8]);
+    fake_set_keys(out[INFERENCE], FAKE_KEYS_INFERENCE);
+    fake_set_keys(out[SUBCLASS], FAKE_KEYS_SUBCLASS);
+}
+
+bool learn_all(void)
+{
+    torch_handle handles[N_EXAMPLES];
+    wick_torch_example examples[N_EXAMPLES];
+    make_examples(handles);
+    for (int i = 0; i < N_EXAMPLES; i++)
+        examples[i] = example_of(handles[i], i == INFERENCE  ? WICK_TORCH_INFERENCE
+                                             : i == SUBCLASS ? WICK_TORCH_SPECIAL
+                                                             : WICK_TORCH_PLAIN);
+    bool learnt = wick_torch_learn(examples, N_EXAMPLES);
+    for (int i = 0; i < N_EXAMPLES; i++)
+        drop(handles[i]);
+    return learnt;
+}
+
 void torch_begin_with_internals(void)
 {
     torch_begin();
-    torch_handle plain = COUNTING(2), other = COUNTING(3, 2), inference = COUNTING(1),
-                 special = COUNTING(4);
-    torch_handle learned = COUNTING(2);
-    fake_set_keys(inference, FAKE_KEYS_INFERENCE);
-    fake_set_keys(special, FAKE_KEYS_SUBCLASS);
-    fake_facts_of(learned)->requires_grad = true;
-    const wick_torch_example examples[] = {
-        {fake_impl_of(plain), FAKE_KEYS_PLAIN, WICK_TORCH_PLAIN, false},
-        {fake_impl_of(other), FAKE_KEYS_PLAIN, WICK_TORCH_PLAIN, false},
-        {fake_impl_of(inference), FAKE_KEYS_INFERENCE, WICK_TORCH_INFERENCE, false},
-        {fake_impl_of(special), FAKE_KEYS_SUBCLASS, WICK_TORCH_SPECIAL, false},
-        {fake_impl_of(learned), FAKE_KEYS_PLAIN, WICK_TORCH_PLAIN, true},
-    };
-    cr_assert(wick_torch_learn(examples, WICK_COUNT(examples)));
+    cr_assert(learn_all());
     cr_assert(!wick_torch_internals_usable(), "not before a state was learnt");
     cr_assert(wick_torch_learn_state());
     cr_assert(wick_torch_internals_usable());
-    drop(plain), drop(other), drop(inference), drop(special), drop(learned);
 }
 
 void use_old_boxes(void)

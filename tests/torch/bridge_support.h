@@ -10,6 +10,10 @@
 void torch_begin(void);
 /* The same, and the bridge learns where the stand-in keeps what. */
 void torch_begin_with_internals(void);
+/* What Python tells the bridge of a tensor; and a set of tensors from which everything can be
+ * learnt, if nothing is hidden. */
+wick_torch_example example_of(torch_handle handle, wick_torch_tensor_kind kind);
+bool learn_all(void);
 
 /* A torch before 2.13: boxes come from C++'s operator new. */
 void use_old_boxes(void);

@@ -201,14 +201,14 @@ Test(boxed, devices_sizes_and_choices_are_refused_in_words)
     registered("kinds", KINDS, all_kinds);
 
     fill(stack, true, true);
-    fake_facts_of(get_tensor(stack[0]))->device = FAKE_XLA;
+    fake_set_device(get_tensor(stack[0]), FAKE_XLA, 0);
     cr_assert_raises(
         run_backend("kinds", stack),
         "kinds: x is on a device that Wick has no operators for, expected cpu or cuda");
     cr_assert_nothing_live();
 
     fill(stack, false, true);
-    fake_facts_of(get_tensor(stack[0]))->device = FAKE_CUDA;
+    fake_set_device(get_tensor(stack[0]), FAKE_CUDA, 0);
     cr_assert_raises(run_backend("kinds", stack),
                      "kinds: x is on cuda, but the operator has only a CPU version");
     cr_assert_nothing_live();

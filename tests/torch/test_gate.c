@@ -91,11 +91,10 @@ Test(gate, forward_mode_is_refused_and_nothing_leaks)
 {
     torch_ivalue stack[2];
     fill(stack);
-    fake_set_tangent(true);
+    fake_set_tangent(get_tensor(stack[0]), true);
     cr_assert_raises(run_gate("dup", stack),
                      "dup: x carries a forward-mode gradient (torch.func.jvp, forward_ad), and the "
                      "operator has none: use reverse mode, or detach the argument");
-    fake_set_tangent(false);
     cr_assert_eq(sent_on(), 0);
 }
 
@@ -137,18 +136,18 @@ Test(gate, a_gradient_is_asked_for_when_it_is_needed)
 {
     torch_ivalue stack[2], *box;
     fill(stack);
-    fake_facts_of(get_tensor(stack[0]))->requires_grad = true;
+    fake_set_requires_grad(get_tensor(stack[0]), true);
     run_and_drop(stack);
     cr_assert_eq(n_gradients(), 1);
     fill(stack);
     memcpy(&box, &stack[1], sizeof box);
-    fake_facts_of(get_tensor(*box))->requires_grad = true;
+    fake_set_requires_grad(get_tensor(*box), true);
     run_and_drop(stack);
     cr_assert_eq(n_gradients(), 2);
     cr_assert_eq(n_calls, 0);
 
     fill(stack);
-    fake_facts_of(get_tensor(stack[0]))->requires_grad = true;
+    fake_set_requires_grad(get_tensor(stack[0]), true);
     shim.aoti_torch_grad_mode_set_enabled(false);
     run_and_drop(stack);
     cr_assert_eq(n_gradients(), 2, "not without grad mode");
@@ -160,7 +159,7 @@ Test(gate, the_hooks_words_are_raised)
     torch_ivalue stack[2];
     hook_fails = true;
     fill(stack);
-    fake_facts_of(get_tensor(stack[0]))->requires_grad = true;
+    fake_set_requires_grad(get_tensor(stack[0]), true);
     cr_assert_raises(run_gate("dup", stack), "no gradient today");
     cr_assert_nothing_live();
 }
@@ -215,8 +214,8 @@ Test(gate, an_undefined_tensor_is_refused_in_words)
 Test(gate, what_does_not_explain_every_example_is_not_used)
 {
     torch_handle a = COUNTING(2), b = COUNTING(3);
-    wick_torch_example examples[] = {{fake_impl_of(a), FAKE_KEYS_PLAIN, WICK_TORCH_PLAIN, false},
-                                     {fake_impl_of(b), FAKE_KEYS_PLAIN, WICK_TORCH_PLAIN, false}};
+    wick_torch_example examples[] = {example_of(a, WICK_TORCH_PLAIN),
+                                     example_of(b, WICK_TORCH_PLAIN)};
     cr_assert(wick_torch_learn(examples, 2));
     cr_assert(!wick_torch_learn(examples, 1), "one example proves nothing");
     cr_assert(!wick_torch_internals_usable());

@@ -50,8 +50,7 @@ Test(torch_host, a_tensor_is_read_completely)
 {
     wick_tensor t;
     torch_handle handle = transposed();
-    fake_facts_of(handle)->device = FAKE_CUDA;
-    fake_facts_of(handle)->device_index = 3;
+    fake_set_device(handle, FAKE_CUDA, 3);
     cr_assert_eq(wick_torch_read(&test_ctx, "x", handle, &t), WICK_OK);
     cr_assert(t.dim == 2 && t.size[0] == 3 && t.size[1] == 2 && t.stride[0] == 1 &&
               t.stride[1] == 3);
@@ -149,7 +148,7 @@ Test(torch_host, meta_tensors_get_shapes)
     registered("wide", "x: f32[N], w!: f32[N] -> y: f64[N, N]", record_slots);
     torch_ivalue stack[2] = {put_tensor(COUNTING(3)), put_tensor(COUNTING(3))};
     for (int i = 0; i < 2; i++)
-        fake_facts_of(get_tensor(stack[i]))->device = FAKE_META;
+        fake_set_device(get_tensor(stack[i]), FAKE_META, -1);
     cr_assert_ran(run_backend("wide", stack));
     cr_assert_eq(n_calls, 0);
     wick_tensor y;

@@ -90,7 +90,12 @@ def try_package(package: str) -> dict[str, Any]:
     sys.path.insert(0, os.path.dirname(package))
     import wick
 
-    return {"version": wick.__version__, "file": wick.__file__, "mode": wick._calls.mode}
+    return {
+        "version": wick.__version__,
+        "file": wick.__file__,
+        "mode": wick._calls.mode,
+        "learnt": wick._calls.learnt,
+    }
 
 
 def try_build() -> dict[str, Any]:
