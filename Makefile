@@ -7,7 +7,8 @@
 #   make bench     the figures, side by side
 #   make lint      formatter, compilers, clang-tidy, cppcheck, ruff          make format   applies the formatters
 #   make sanitize  unit tests under ASan+UBSan and TSan                      make fuzz     FUZZ_SECONDS=20
-#   make wheel     dist/*.whl                                                make clean
+#   make wheel     dist/*.whl                                                make docs     build/site
+#   make clean
 #
 # Settings: PYTHON=python3.12 (for .venv), TORCH=torch==2.11.0.
 
@@ -21,7 +22,7 @@ PY := $(VENV)/bin/python
 SOURCES := $(shell find CMakeLists.txt pyproject.toml cmake include src ops python README.md -type f \
              -not -name '*.pyc' 2>/dev/null)
 
-.PHONY: run test test-gpu build bench lint format sanitize fuzz wheel clean
+.PHONY: run test test-gpu build bench lint format sanitize fuzz wheel docs clean
 .DEFAULT_GOAL := build
 
 run: build
@@ -60,6 +61,9 @@ fuzz:
 wheel: build
 	@tools/wheel
 
+docs: build $(VENV)/.docs
+	@$(PY) tools/site.py
+
 clean:
 	rm -rf build dist $(VENV)
 
@@ -69,6 +73,10 @@ $(VENV)/.tools: tools/requirements.txt
 	@tools/packages build
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	@$(PY) -m pip install -qq -r tools/requirements.txt
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.tools pyproject.toml
+	@$(PY) tools/site.py --requires | xargs $(PY) -m pip install -qq
 	@touch $@
 
 $(VENV)/.torch: $(VENV)/.tools tools/get_torch.py

@@ -138,7 +138,10 @@ def _print_rich(rows: Sequence[Row], out: TextIO) -> None:
     for row in rows:
         *plain, words_ = cells(row, rows)
         table.add_row(*plain, Text(words_, style=COLOURS[row.verdict]))
-    console.print(table)
+    with console.capture() as drawn:
+        console.print(table)
+    lines = [line.rstrip() for line in drawn.get().splitlines()]
+    out.write("\n".join(line for line in lines if line) + "\n")
 
 
 def print_rows(facts: Mapping[str, Any], rows: Sequence[Row], out: TextIO | None = None) -> None:
