@@ -1,7 +1,8 @@
 # WickOperators -- operator files into modules, from CMake
 #
 #   find_package(wick REQUIRED)
-#   wick_add_operators(TARGET FILE... [NAMESPACE ns] [INCLUDE dir...] [FLAGS flag...] [DESTINATION dir])
+#   wick_add_operators(TARGET FILE... [NAMESPACE ns] [INCLUDE dir...] [FLAGS flag...] [CUDA_FLAGS flag...]
+#                      [DESTINATION dir])
 #
 # Every file becomes a module of its own, so that a change to one file, or to a header, builds again what depends on it
 # and nothing else. A FILE with a `*` stands for all that it matches, also those that come later.
@@ -10,10 +11,12 @@
 #   NAMESPACE    of files that have no WICK_NAMESPACE (an editable install wants it in the file)
 #   INCLUDE      folders where #include <...> looks
 #   FLAGS        further flags for the C compiler
+#   CUDA_FLAGS   further flags for the compiler of kernels, spelt as nvcc's
 #   DESTINATION  where `install` puts the modules, in the folder `operators`: a Python package that calls
 #                wick.package.load_operators. In an editable install that folder names the sources instead.
 #
-# From the environment, when CMake configures: CC, CFLAGS, DEBUG=1 (symbols, no optimisation), USE_CUDA=0, GPU_TARGETS.
+# From the environment, when CMake configures: CC, CFLAGS, DEBUG=1 (symbols, no optimisation), USE_CUDA=0,
+# WICK_CUDA_ARCHS (or GPU_TARGETS), WICK_CUDA_COMPILER, WICK_NVRTC.
 
 # In a string of JSON.
 function(_wick_quote out)
@@ -76,7 +79,7 @@ function(_wick_write_compile_commands flags)
 endfunction()
 
 function(wick_add_operators target)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAMESPACE;DESTINATION" "INCLUDE;FLAGS")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAMESPACE;DESTINATION" "INCLUDE;FLAGS;CUDA_FLAGS")
     _wick_find_files(files ${target} ${arg_UNPARSED_ARGUMENTS})
 
     set(folders)
@@ -107,9 +110,11 @@ macro(_wick_install_sources target)
     endif()
     _wick_quote(patterns ${patterns})
     _wick_quote(flags ${flags})
+    _wick_quote(cuda_flags ${arg_CUDA_FLAGS})
     _wick_quote(namespace ${arg_NAMESPACE})
     set(list "${CMAKE_CURRENT_BINARY_DIR}/${target}/operators.json")
-    file(WRITE "${list}" "{\"sources\": ${patterns}, \"flags\": ${flags}, \"namespace\": ${namespace}}\n")
+    file(WRITE "${list}" "{\"sources\": ${patterns}, \"flags\": ${flags}, \"cuda_flags\": ${cuda_flags}, "
+                         "\"namespace\": ${namespace}}\n")
     add_custom_target(${target})
     install(FILES "${list}" DESTINATION "${arg_DESTINATION}/operators")
 endmacro()
@@ -119,6 +124,9 @@ macro(_wick_build_modules target)
     foreach(flag IN LISTS flags)
         list(APPEND options --flag "${flag}")
     endforeach()
+    foreach(flag IN LISTS arg_CUDA_FLAGS)
+        list(APPEND options --cuda-flag "${flag}")
+    endforeach()
     if(arg_NAMESPACE)
         list(APPEND options --namespace "${arg_NAMESPACE}")
     endif()
@@ -127,7 +135,7 @@ macro(_wick_build_modules target)
     endif()
     # As they were when CMake configured: a later change of the environment alone builds nothing anew.
     set(environment --unset=DEBUG)
-    foreach(name IN ITEMS CC CFLAGS USE_CUDA GPU_TARGETS)
+    foreach(name IN ITEMS CC CFLAGS USE_CUDA WICK_CUDA_ARCHS GPU_TARGETS WICK_CUDA_COMPILER WICK_NVRTC)
         if(DEFINED ENV{${name}})
             string(REPLACE ";" "\\;" value "$ENV{${name}}")
             list(APPEND environment "${name}=${value}")

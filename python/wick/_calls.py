@@ -110,7 +110,13 @@ def _choose_mode() -> str:
     raise ImportError("no way to call operators was found")
 
 
-_wick.attach(torch.Tensor, torch.nn.Parameter, sys.modules[__name__])
+def _packages() -> tuple[str, ...]:
+    """Folders of Python's packages, torch's first: NVRTC is in one of them, or beside torch."""
+    beside = os.path.dirname(os.path.dirname(os.path.abspath(torch.__file__)))
+    return (beside, *(p for p in sys.path if p.endswith(("site-packages", "dist-packages"))))
+
+
+_wick.attach(torch.Tensor, torch.nn.Parameter, sys.modules[__name__], _packages())
 mode = _choose_mode()
 """How direct calls reach tensors here: 'internals', 'dlpack' or 'dispatcher'."""
 learnt: list[str] = _wick.learnt()

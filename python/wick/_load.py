@@ -8,6 +8,7 @@ import sys
 import types as _types
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from . import _foreign, _progress, _wick
@@ -58,6 +59,7 @@ def load(
     extra_ldflags: Sequence[str] | None = None,
     extra_include_paths: Sequence[_Path] | None = None,
     build_directory: _Path | None = None,
+    with_cuda: bool | None = None,
 ) -> Loaded:
     """Loads operators and returns an object that has them as attributes.
 
@@ -70,6 +72,10 @@ def load(
                function takes other C types than the signature implies
     flags      further flags for the C compiler; also spelt extra_cflags, extra_ldflags,
                extra_include_paths, as in torch.utils.cpp_extension.load
+    extra_cuda_cflags   flags for the device compiler, spelt as nvcc's (-maxrregcount=64,
+               --use_fast_math); what concerns nvcc's host compiler alone is passed over by NVRTC,
+               and for which GPU it compiles is Wick's to say
+    with_cuda  False leaves the operators' CUDA versions out, as USE_CUDA=0 does
     types      "all" builds every element type now; otherwise one is built now and the others,
                which the compiler has already read, when they are first called
     verbose    says what is built, also when it takes less than a second
@@ -88,12 +94,6 @@ def load(
         raise TypeError("wick.load takes a path, sources= or source=, one of the three")
     if types not in (None, "all"):
         raise TypeError(f"types is {types!r}, expected 'all' or nothing")
-    if extra_cuda_cflags:
-        warnings.warn(
-            "extra_cuda_cflags has no effect: operators have no CUDA versions yet",
-            BuildWarning,
-            stacklevel=2,
-        )
     settings = _Settings(
         flags=(
             *_strings("flags", flags),
@@ -104,8 +104,10 @@ def load(
             ),
             *_strings("extra_ldflags", extra_ldflags),
         ),
+        cuda_flags=tuple(_strings("extra_cuda_cflags", extra_cuda_cflags)),
         cache=None if build_directory is None else os.fspath(build_directory),
         all_types=types == "all",
+        cuda=with_cuda is not False,
     )
     with _progress.patience(0.0 if verbose else None):
         if source is not None:
@@ -120,12 +122,28 @@ def load(
     return _result(loads, name)
 
 
+@dataclass(frozen=True)
 class _Settings:
-    def __init__(self, flags: tuple[str, ...], cache: str | None, all_types: bool) -> None:
-        self.flags, self.cache, self.all_types = flags, cache, all_types
+    flags: tuple[str, ...]
+    cuda_flags: tuple[str, ...]
+    cache: str | None
+    all_types: bool
+    cuda: bool
 
     def with_flags(self, *flags: str) -> _Settings:
-        return _Settings((*self.flags, *flags), self.cache, self.all_types)
+        return replace(self, flags=(*self.flags, *flags))
+
+    def load(self, path: str, text: str | None) -> tuple[int, list[Any] | None, str]:
+        return _wick.load_source(
+            path,
+            text,
+            _INCLUDE,
+            self.flags,
+            self.cuda_flags,
+            self.cache,
+            self.all_types,
+            self.cuda,
+        )
 
 
 def _strings(what: str, value: Sequence[str] | None) -> Sequence[str]:
@@ -170,7 +188,7 @@ def _load_text(
         settings = settings.with_flags("-iquote", folder)
     return _finish(
         name,
-        _wick.load_source(name, text, _INCLUDE, settings.flags, settings.cache, settings.all_types),
+        settings.load(name, text),
     )
 
 
@@ -181,10 +199,7 @@ def _load_file(
         functions = _wick.load_module(path)
         return (0, functions, path)
     if signature is None:
-        found = _wick.load_source(
-            path, None, _INCLUDE, settings.flags, settings.cache, settings.all_types
-        )
-        return _finish(path, found)
+        return _finish(path, settings.load(path, None))
     absolute = os.path.abspath(path)
     if path.endswith(".so"):
         text, flags = _foreign.adapt_library(absolute, signature)

@@ -66,7 +66,11 @@ def _load_sources(folders: Iterable[str]) -> Loaded | None:
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 about = json.load(file)
-            loaded = load(sources=_sources(path, about["sources"]), flags=about["flags"])
+            loaded = load(
+                sources=_sources(path, about["sources"]),
+                flags=about["flags"],
+                extra_cuda_cflags=about.get("cuda_flags"),
+            )
             _check_namespace(loaded, about["namespace"])
             return loaded
     return None

@@ -20,6 +20,7 @@ enum {
     KEY_CC,
     KEY_INCLUDE,
     KEY_FLAG,
+    KEY_CUDA_FLAG,
     KEY_DEPFILE,
     KEY_COMPILE_COMMANDS,
     KEY_ARCH,
@@ -46,6 +47,8 @@ static const struct argp_option options[] = {
     {"no-cuda", KEY_NO_CUDA, NULL, 0, "leave the operators' CUDA versions out", 0},
     {"cc", KEY_CC, "CC", 0, "the C compiler", 0},
     {"flag", KEY_FLAG, "FLAG", 0, "one more flag for the compiler; may be repeated", 0},
+    {"cuda-flag", KEY_CUDA_FLAG, "FLAG", 0,
+     "one more flag for the compiler of kernels, spelt as nvcc's; may be repeated", 0},
     {"include", KEY_INCLUDE, "DIR", 0, "the folder of <wick/op.h>", 0},
     {"depfile", KEY_DEPFILE, "FILE", 0,
      "write the files that went into the module, as a rule for make or ninja", 0},
@@ -65,7 +68,8 @@ static const struct argp_option options[] = {
 typedef struct arguments {
     wick_source *sources;
     const char **flags; /* ours (--sanitize) and then the person's */
-    int64_t n_sources, n_flags;
+    const char **cuda_flags;
+    int64_t n_sources, n_flags, n_cuda_flags;
     const char *output, *editor_dir, *stub;
     bool quiet, verbose, sanitize;
     wick_build_options options;
@@ -103,6 +107,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case KEY_NO_CUDA: a->options.no_cuda = true; break;
     case KEY_STUB: a->stub = value; break;
     case KEY_FLAG: a->flags[a->n_flags++] = value; break;
+    case KEY_CUDA_FLAG: a->cuda_flags[a->n_cuda_flags++] = value; break;
     case ARGP_KEY_ARG: a->sources[a->n_sources++].path = value; break;
     case ARGP_KEY_END:
         if (a->n_sources == 0) argp_error(state, "which file is to be built?");
@@ -197,12 +202,14 @@ static int run(const cli_verb *verb, int argc, char **argv)
 {
     size_t n = (size_t)argc + 1, n_flags = n + (size_t)wick_toolchain_n_flags;
     arguments a = {.sources = calloc(n, sizeof *a.sources),
-                   .flags = calloc(n_flags, sizeof *a.flags)};
+                   .flags = calloc(n_flags, sizeof *a.flags),
+                   .cuda_flags = calloc(n, sizeof *a.cuda_flags)};
     int code;
     a.options.portable = true;
     a.options.debug = is_on(getenv("DEBUG"));
     a.options.flags = a.flags;
-    if (!a.sources || !a.flags) {
+    a.options.cuda_flags = a.cuda_flags;
+    if (!a.sources || !a.flags || !a.cuda_flags) {
         code = cli_fail(verb->called, "out of memory");
     } else {
         cli_parse(verb, parse, argc, argv, &a);
@@ -210,6 +217,7 @@ static int run(const cli_verb *verb, int argc, char **argv)
     }
     free(a.sources);
     free(a.flags);
+    free(a.cuda_flags);
     return code;
 }
 

@@ -18,6 +18,11 @@ static const section sections[] = {
     {"the CPU", WICK_FLAG_NATIVE, WICK_FLAG_X86_64_V3},
     {"files", WICK_FLAG_INCLUDE, WICK_FLAG_OUTPUT},
     {"linking", WICK_FLAG_LINK, WICK_FLAG_LIBRARY},
+    {"kernels, by NVRTC or nvcc", WICK_FLAG_DEVICE, WICK_FLAG_DEVICE},
+    {"kernels, by NVRTC", WICK_FLAG_NVRTC, WICK_FLAG_NVRTC},
+    {"kernels, with --debug", WICK_FLAG_DEVICE_DEBUG, WICK_FLAG_DEVICE_DEBUG},
+    {"kernels, where the file says WICK_FAST_MATH;", WICK_FLAG_FAST_MATH, WICK_FLAG_FAST_MATH},
+    {"files that launch with <<<>>>, by nvcc", WICK_FLAG_NVCC, WICK_FLAG_NVCC_LINK},
 };
 
 static void print_section(const section *s)
@@ -107,6 +112,7 @@ wick_status cli_flags_print(wick_ctx *ctx, const char *compiler)
         printf("\nyours, last, so that they win\n  %-40s ", "$CFLAGS");
         cli_put_name(stdout, cflags && *cflags ? cflags : "(not set)");
         printf("\n  %-40s %s\n", "--flag=FLAG, flags=[...]", "of wick build, of wick.load");
+        printf("  %-40s %s\n", "--cuda-flag=FLAG, extra_cuda_cflags=[...]", "the same for kernels");
     }
     wick_arena_free(&arena);
     return status;

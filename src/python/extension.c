@@ -1,6 +1,7 @@
 /* extension.c -- the module `_wick` */
 #include "extension.h"
 
+#include "cuda.h"
 #include "load.h"
 
 #include <stdio.h>
@@ -27,15 +28,29 @@ static const wick_build_watch watch;
 /* ---- torch ---- */
 
 PyDoc_STRVAR(attach_doc,
-             "attach(Tensor, Parameter, helpers)\n--\n\n"
-             "Finds torch's C functions in the process. Called once, before anything is loaded.");
+             "attach(Tensor, Parameter, helpers, folders)\n--\n\n"
+             "Finds torch's C functions in the process. Called once, before anything is loaded.\n"
+             "folders: of Python's packages, where NVRTC may be when it is needed.");
+
+/* Only remembered: nothing is opened before a kernel is compiled. */
+static bool tell_folders(PyObject *folders)
+{
+    Py_ssize_t n = PyTuple_Size(folders);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        const char *folder = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(folders, i), NULL);
+        if (!folder) return false;
+        wick_nvrtc_look_in(folder);
+    }
+    return n >= 0;
+}
 
 static PyObject *attach(PyObject *module, PyObject *args)
 {
-    PyObject *tensor, *parameter, *helpers;
+    PyObject *tensor, *parameter, *helpers, *folders;
     wick_ctx ctx;
     (void)module;
-    if (!PyArg_ParseTuple(args, "OOO", &tensor, &parameter, &helpers)) return NULL;
+    if (!PyArg_ParseTuple(args, "OOOO", &tensor, &parameter, &helpers, &folders)) return NULL;
+    if (!tell_folders(folders)) return NULL;
     wick_ctx_init(&ctx, NULL);
     wick_status s = wick_torch_init(&ctx);
     if (s != WICK_OK) {
@@ -241,30 +256,34 @@ static const wick_build_watch watch = {tell_started, tell_waiting, tell_finished
 
 PyDoc_STRVAR(
     load_source_doc,
-    "load_source(path, text, include, flags, cache, all_types)\n--\n\n"
+    "load_source(path, text, include, flags, cuda_flags, cache, all_types, cuda)\n--\n\n"
     "Builds a source and loads it; (number, functions, warnings). text None: read the file at\n"
     "path. functions None: nothing has changed since the load that gave this number.");
 
 static PyObject *load_source(PyObject *module, PyObject *args)
 {
-    const char *flags[MAX_FLAGS], *text, *include, *cache;
-    int all_types;
-    PyObject *path = NULL, *flag_tuple, *functions, *result = NULL;
+    const char *flags[MAX_FLAGS], *cuda_flags[MAX_FLAGS], *text, *include, *cache;
+    int all_types, cuda;
+    PyObject *path = NULL, *flag_tuple, *cuda_tuple, *functions, *result = NULL;
     wick_module *loaded = NULL;
     char *warnings = NULL;
     bool unchanged = false;
     wick_ctx ctx;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O&zsOzp", PyUnicode_FSConverter, &path, &text, &include,
-                          &flag_tuple, &cache, &all_types))
+    if (!PyArg_ParseTuple(args, "O&zsOOzpp", PyUnicode_FSConverter, &path, &text, &include,
+                          &flag_tuple, &cuda_tuple, &cache, &all_types, &cuda))
         return NULL;
-    if (!read_flags(flag_tuple, flags)) {
+    if (!read_flags(flag_tuple, flags) || !read_flags(cuda_tuple, cuda_flags)) {
         Py_DECREF(path);
         return NULL;
     }
     wick_source source = {.path = PyBytes_AsString(path), .text = text};
-    wick_build_options options = {
-        .include_dir = include, .flags = flags, .cache_dir = cache, .all_types = all_types != 0};
+    wick_build_options options = {.include_dir = include,
+                                  .flags = flags,
+                                  .cuda_flags = cuda_flags,
+                                  .cache_dir = cache,
+                                  .all_types = all_types != 0,
+                                  .no_cuda = !cuda};
     wick_ctx_init(&ctx, NULL);
     PyThreadState *thread = PyEval_SaveThread();
     wick_status s = wick_load_source_again(&ctx, &source, &options, &loaded, &warnings, &unchanged);
