@@ -226,3 +226,32 @@ def test_hooks_and_modes(layer: wick.nn.ScaleBiasReLU) -> None:
     with torch.inference_mode():
         layer(torch.ones(2, 6))
     assert seen == [(2, 6)] and not layer.training
+
+
+def test_compiled_it_is_part_of_one_graph(layer: wick.nn.ScaleBiasReLU) -> None:
+    whole = model(layer)
+    x = torch.randn(4, 12)
+    graphs = []
+
+    def backend(graph: torch.fx.GraphModule, _: object) -> object:
+        graphs.append([str(node.target) for node in graph.graph.nodes])
+        return graph.forward
+
+    compiled = torch.compile(whole, backend=backend, fullgraph=True)
+    assert torch.equal(compiled(x), whole(x))
+    assert len(graphs) == 1
+    assert sum(target.startswith("wick.scale_bias_relu") for target in graphs[0]) == 1
+
+
+def test_compiled_it_computes_the_same(layer: wick.nn.ScaleBiasReLU) -> None:
+    whole = model(layer)
+    compiled = torch.compile(whole, backend="aot_eager", fullgraph=True)
+    for rows in (4, 7):
+        x = torch.randn(rows, 12)
+        found = []
+        for net in (whole, compiled):
+            net.zero_grad()
+            y = net(x)
+            y.square().sum().backward()
+            found.append([y, *(p.grad.clone() for p in whole.parameters())])
+        torch.testing.assert_close(*found)
