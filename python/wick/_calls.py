@@ -24,6 +24,7 @@ from ._autograd import batched as batched  # these are called from C
 from ._autograd import below as below
 from ._autograd import differentiate as differentiate
 from ._autograd import gradient as gradient
+from ._out import copy_out as copy_out
 from ._progress import tell as tell
 from ._signature import forget as _forget_signature
 
@@ -216,30 +217,3 @@ def is_plain(x: torch.Tensor) -> bool:
 def bump_version(x: torch.Tensor) -> None:
     if not x.is_inference():
         torch.autograd.graph.increment_version(x)
-
-
-def copy_out(name: str, result: Any, out: Any) -> Any:
-    """out= where the call had to go through torch.ops: computed beside it, then copied."""
-    values = result if isinstance(result, tuple) else (result,)
-    results = [
-        v for v in values if v is None or isinstance(v, torch.Tensor)
-    ]  # None: an output that is not wanted
-    outs = out if isinstance(out, tuple) else (out,)
-    pairs = [(r, o) for r, o in zip(results, outs) if r is not None]
-    for r, o in pairs:
-        for what, got, wanted in (
-            ("shape", list(o.shape), list(r.shape)),
-            ("dtype", o.dtype, r.dtype),
-            ("device", o.device, r.device),
-        ):
-            if got != wanted:
-                raise RuntimeError(f"{name}: out has {what} {got}, expected {wanted}")
-        if torch._debug_has_internal_overlap(o) == 1:
-            raise RuntimeError(
-                f"{name}: out is written in place, but several of its elements share memory (an expanded tensor?): "
-                "clone it first"
-            )
-    with torch.no_grad():
-        for r, o in pairs:
-            o.copy_(r)
-    return out

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from . import _autograd
-from ._signature import signature
+from ._out import copy_out, refuse_gradients
 
 _functions: dict[tuple[str, str], Any] = {}  # every operator that is loaded, as wick.ops has it
 _arrangements: list[Callable[[str, str, Any], None]] = []  # what is done with each
@@ -55,10 +55,9 @@ _KEYS = [torch._C.DispatchKey.__members__[key] for key in _autograd.GATED]
 
 def _trace(ns: str, name: str, function: Any) -> None:
     """Symbols reach a kernel as symbols only in Python: where torch's Python dispatcher is on, it takes these."""
-    kernels = getattr(getattr(torch.ops, ns), name).default.py_kernels
-    if _KEYS[0] in kernels:
-        return
     overload = getattr(getattr(torch.ops, ns), name).default
+    if _KEYS[0] in overload.py_kernels:
+        return  # loaded again with the same schema
     gate = _autograd.gate(ns, name)
     for key in _KEYS:
         overload.py_impl(key)(gate)
@@ -79,23 +78,12 @@ def _substitute(ns: str, name: str, function: Any) -> None:
 
     def traced(*args: Any, **keywords: Any) -> Any:
         out = keywords.pop("out", None)
+        if out is not None:
+            refuse_gradients(name, (*args, *keywords.values()), out)
         result = getattr(getattr(torch.ops, ns), name)(*args, **keywords)
-        return result if out is None else _copy_out(name, result, out)
+        return result if out is None else copy_out(name, result, out)
 
     torch.compiler.substitute_in_graph(function, skip_signature_check=True)(traced)
-
-
-def _copy_out(name: str, result: Any, out: Any) -> Any:
-    """As _calls.copy_out, in what Dynamo can read."""
-    results = result if isinstance(result, tuple) else (result,)
-    outs = out if isinstance(out, tuple) else (out,)
-    for r, o in zip([r for r in results if r is None or isinstance(r, torch.Tensor)], outs):
-        if r is None:
-            continue
-        if o.shape != r.shape or o.dtype != r.dtype or o.device != r.device:
-            raise RuntimeError(f"{name}: out is not like the result, expected its shape, dtype and device")
-        o.copy_(r)
-    return out
 
 
 # ---- DTensor ----
@@ -136,7 +124,11 @@ def _run_after(loader: Any, then: Callable[[], None]) -> None:
 
     def exec_module(module: ModuleType) -> None:
         del loader.exec_module
-        execute(module)
+        try:
+            execute(module)
+        except BaseException:
+            _finder.waiting[module.__name__] = then  # it may be tried again
+            raise
         then()
 
     loader.exec_module = exec_module

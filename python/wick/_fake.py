@@ -15,18 +15,32 @@ from math import prod
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException
 
 from . import _wick
 from ._signature import DTYPES, NAMES, Param, Signature, Size, signature
 
 
+class _PlainNumber(DataDependentOutputException):
+    """What torch.compile breaks a graph at, and without it the words of an error."""
+
+    def __init__(self, func: Any, operator: str, output: str) -> None:
+        super().__init__(func)
+        self.operator, self.output = operator, output
+
+    def __str__(self) -> str:
+        return (
+            f"{self.operator}: returns a plain number ({self.output}), which only a real call can tell: call it outside "
+            "of what is traced or compiled as a whole"
+        )
+
+
 def implementation(mode: Any, func: Any, *args: Any, **keywords: Any) -> Any:
     """The fake implementation of every operator, as FakeTensorMode calls it."""
     sig = signature(*func._schema.name.split("::"))
-    if any(p.kind != "tensor" for p in sig.outputs):
-        from torch._subclasses.fake_tensor import DataDependentOutputException
-
-        raise DataDependentOutputException(func)
+    for p in sig.outputs:
+        if p.kind != "tensor":
+            raise _PlainNumber(func, sig.name, p.name)
     with mode:
         results = outputs(sig, sig.complete(args, keywords))
     return results[0] if len(results) == 1 else tuple(results) or None
