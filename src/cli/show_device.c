@@ -149,12 +149,12 @@ static const void *bytes_of(const wick_variant *v)
 }
 
 /* Operators of one file, and all levels of CPUs, share their kernels: they are shown once. */
-static bool is_first(const wick_module_table *table, int64_t op, int64_t variant)
+static bool is_first(const wick_module_table *table, const wick_variant *which)
 {
-    const void *bytes = bytes_of(table->ops[op].variants[variant]);
-    for (int64_t o = 0; o <= op; o++) {
-        for (int64_t v = 0; v < table->ops[o].n_variants && (o < op || v < variant); v++) {
-            if (bytes_of(table->ops[o].variants[v]) == bytes) return false;
+    for (int64_t o = 0; o < table->n_ops; o++) {
+        for (int64_t v = 0; v < table->ops[o].n_variants; v++) {
+            const wick_variant *other = table->ops[o].variants[v];
+            if (bytes_of(other) == bytes_of(which)) return other == which;
         }
     }
     return true;
@@ -171,7 +171,7 @@ wick_status show_device_module(wick_ctx *ctx, const wick_module_table *table, co
         if (op && strcmp(op, entry->name) != 0) continue;
         for (int64_t v = 0; v < entry->n_variants; v++) {
             const wick_variant *variant = entry->variants[v];
-            if (!bytes_of(variant) || (!op && !is_first(table, o, v))) continue;
+            if (!bytes_of(variant) || (!op && !is_first(table, variant))) continue;
             if (op && v > 0 && bytes_of(entry->variants[v - 1]) == bytes_of(variant)) continue;
             if (types && strcmp(types, wick_dtype_name(variant->types[0])) != 0) continue;
             WICK_TRY(show_variant(ctx, entry, variant, &archs, request, &shown));

@@ -611,7 +611,7 @@ def a_row(**changes: object) -> rows.Row:
         ({"host_s": 1e-3, "floor_s": 1e-5}, "launch-bound: 95 % is the call"),
         ({"floor_s": 1e-4, "cores": 1.0}, "poor occupancy: 1.0 of 2 threads busy"),
         ({"floor_s": 1e-4}, "poor access pattern: or arithmetic"),
-        ({"floor_s": 1e-4, "limit": "flops"}, "poor access pattern: or too few flops"),
+        ({"floor_s": 1e-4, "limit": "flops"}, "poor occupancy: of the arithmetic units"),
         (
             {"times": {"wick": times(2e-3), "eager": times(1e-3), "compile": times(1.5e-3)}},
             "slower than torch: eager takes 50 %: use torch",
@@ -926,10 +926,39 @@ WICK_IMPL wick_status {name}_cpu(wick_ctx *ctx, const float *x, float *y, int64_
     sizes = ("--size", "N=7", "--size", "N=8")
     done = bench(f"{name}.c", *QUICK, *sizes, cwd=tmp_path)
     assert done.returncode == 0
-    assert f"skipped {name} N=7 , cpu: {name}: N is 7, expected an even number" in done.stderr
+    assert f"skipped {name} N=7 on cpu: {name}: N is 7, expected an even number" in done.stderr
     assert "N=8" in done.stdout and "N=7" not in done.stdout
-    done = bench(f"{name}.c", *QUICK, "--size", "N=7", cwd=tmp_path)
+    done = bench(f"{name}.c", *QUICK, "--size", "N=7", "--size", "N=9", cwd=tmp_path)
     assert done.returncode == 1 and "nothing was measured" in done.stderr
+
+
+def test_what_was_measured_before_ctrl_c_is_reported(monkeypatch, capsys, tmp_path: Path) -> None:
+    real, calls = rows.measure, []
+
+    def measure(*args):
+        calls.append(args)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return real(*args)
+
+    monkeypatch.setattr(rows, "measure", measure)
+    sizes = ("--size", "N=8", "--size", "N=16")
+    found = str(tmp_path / "rows.json")
+    code = cli_bench.main(["relu", *QUICK, *sizes, "--against", "eager", "--json", found])
+    said = capsys.readouterr()
+    assert code == 130 and "stopped before the end" in said.err
+    assert "N=8" in said.out and "N=16" not in said.out
+    assert len(records.read(found)[1]) == 1
+
+
+def test_sizes_go_to_the_operators_that_have_them(monkeypatch, capsys) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(
+        rows, "measure", lambda op, case, *rest: seen.append(f"{op.name} {case.words()}") or []
+    )
+    sizes = ("--size", "N=8", "--size", "P=2 N=3 Q=4")
+    assert cli_bench.main(["relu", "reduce_sum_dim", *QUICK, *sizes]) == 1
+    assert seen == ["relu N=8", "relu N=3", "reduce_sum_dim P=2 N=3 Q=4"]
 
 
 def test_importing_wick_imports_nothing_of_it() -> None:

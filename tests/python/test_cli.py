@@ -85,9 +85,7 @@ def test_golden_help(wick, verb):
     assert max(map(len, done.stdout.splitlines())) <= 80
     check_golden(f"{verb}.txt", done.stdout)
     assert wick("help", verb).stdout == wick(verb, "-h").stdout == done.stdout
-    assert done.stdout.startswith(
-        wick(verb, "--usage").stdout if verb not in PYTHON_VERBS else ""
-    )
+    assert done.stdout.startswith(wick(verb, "--usage").stdout if verb not in PYTHON_VERBS else "")
 
 
 def test_golden_help_of_the_command(wick):

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from . import contenders, inputs
+from . import contenders, rows
 from .shapes import Case
 from .target import Operator
 
@@ -24,15 +24,7 @@ def trace(
         activities.append(ProfilerActivity.CUDA)
     fields = []
     for operator, case, device in calls:
-        call = inputs.make(
-            operator.namespace,
-            operator.name,
-            operator.parameters,
-            case,
-            device.name,
-            seed,
-            operator.inputs(),
-        )
+        call = rows.make_call(operator, case, device, seed)
         words = f"{operator.name} {case.words()} {' '.join(case.types.values())} {device.name}"
         fields.append((words, contenders.field(operator, case, call, device, asked, seed)))
     with profile(activities=activities, record_shapes=True) as prof:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from .._signature import DTYPES
 from . import contenders, inputs, timing
 from .contenders import Field
 from .floor import Roof
@@ -118,7 +119,7 @@ class Effort:
 
 def _flop_type(case: Case) -> torch.dtype:
     words = list(case.types.values())
-    return inputs.DTYPES[words[0]] if words else torch.float32
+    return DTYPES[words[0]] if words else torch.float32
 
 
 def _difference(field_: Field, ours: Any) -> float | None:
@@ -168,7 +169,7 @@ def smallest_call(operator: Operator, case: Case, device: Any, seed: int) -> dic
     tiny = Case(dims, case.types, case.scalars, case.absent)
     found = {}
     try:
-        call = _make(operator, tiny, device, seed)
+        call = make_call(operator, tiny, device, seed)
         only = contenders.field(operator, tiny, call, device, ("wick",), seed)
         with device.quiet():
             for cache in ("warm", "cold"):
@@ -182,7 +183,8 @@ def smallest_call(operator: Operator, case: Case, device: Any, seed: int) -> dic
     return found
 
 
-def _make(operator: Operator, case: Case, device: Any, seed: int) -> Call:
+def make_call(operator: Operator, case: Case, device: Any, seed: int) -> Call:
+    """The arguments of a case."""
     return inputs.make(
         operator.namespace,
         operator.name,
@@ -206,7 +208,7 @@ def measure(
     seed: int,
 ) -> list[Row]:
     """The rows of one call, one per state of the caches. Raises what the operator raises."""
-    call = _make(operator, case, device, seed)
+    call = make_call(operator, case, device, seed)
     field_ = contenders.field(operator, case, call, device, asked, seed)
     if field_.reset:
         field_.reset()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from .rows import Effort, Row
 from .shapes import Case, Shapes, ShapesError
 from .target import Operator, TargetError
 
-OK, FAILED, WRONG = 0, 1, 2
+OK, FAILED, WRONG, STOPPED = 0, 1, 2, 130
 QUICK = Effort(rounds=7, sample_s=5e-4, row_s=1.0, least=3)
 
 
@@ -43,22 +44,27 @@ def _devices(wanted: str | None, threads: int) -> list[Any]:
     return found
 
 
-def _cases(operator: Operator, options: argparse.Namespace) -> list[Case]:
-    """From --size, from the file of sizes, or from the signature."""
+def _plan(
+    operators: Sequence[Operator], options: argparse.Namespace
+) -> list[tuple[Operator, Case]]:
+    """The calls: from --size, from the files of sizes, or from the signatures."""
     wanted = tuple(options.types.replace(",", " ").split()) if options.types else ()
     if not options.size:
-        return operator.cases(wanted)
+        return [(op, case) for op in operators for case in op.cases(wanted)]
     shapes = Shapes("\n".join(options.size), "--size")
-    shapes.check({operator.name: operator.parameters})
-    listed = shapes.cases(operator.name, operator.parameters)
-    if not listed:
-        dims = ", ".join(dim for dim, _ in operator.parameters["dims"])
-        raise AskedWronglyError(f"--size: {operator.name} needs {dims}")
-    return [
-        Case(case.dims, {**types, **case.types}, case.scalars, case.absent)
-        for types in operator.types(wanted)
-        for case in listed
+    shapes.check({op.name: op.parameters for op in operators})
+    found = [
+        (op, Case(case.dims, {**types, **case.types}, case.scalars, case.absent))
+        for op in operators
+        for types in op.types(wanted)
+        for case in shapes.cases(op.name, op.parameters)
     ]
+    if not found and all(op.types(wanted) for op in operators):
+        dims = [
+            f"{op.name} needs {', '.join(d for d, _ in op.parameters['dims'])}" for op in operators
+        ]
+        raise AskedWronglyError(f"--size: {'; '.join(dims)}")
+    return found
 
 
 class _Bench:
@@ -70,17 +76,24 @@ class _Bench:
         rounds = options.rounds or effort.rounds
         self.effort = Effort(rounds, effort.sample_s, effort.row_s, min(effort.least, rounds))
         self.rows: list[Row] = []
-        self.skipped: list[str] = []
+        self.skipped: dict[tuple[str, str, str], list[str]] = {}  # operator, device, why: which
+        self.stopped = False
         self.device_facts: list[dict[str, Any]] = []
 
     def measure(self, plan: list[tuple[Operator, Case]], device: Any) -> None:
-        roof = Roof(device)
-        before = device.state()
+        roof, before = Roof(device), device.state()
+        try:
+            self._measure(plan, device, roof)
+        finally:
+            facts = {**device.facts(), **roof.facts(), "before": before, "after": device.state()}
+            self.device_facts.append(facts)
+
+    def _measure(self, plan: list[tuple[Operator, Case]], device: Any, roof: Roof) -> None:
         sizes = [max(1, self._moved(operator, case)) for operator, case in plan]
         roof.measure(sizes, self.caches, self.progress)
         tiny: dict[Any, dict[str, float]] = {}
         for i, (operator, case) in enumerate(plan):
-            words = f"{operator.name} {case.words()} {' '.join(case.types.values())}"
+            words = f"{operator.name} {case.words()} {' '.join(case.types.values())}".rstrip()
             self.progress.step(i, len(plan), words)
             try:
                 key = (operator.namespace, operator.name, tuple(case.types.values()))
@@ -99,9 +112,7 @@ class _Bench:
                 )
             except (RuntimeError, MemoryError) as error:
                 said = str(error).strip().splitlines() or [type(error).__name__]
-                self.skipped.append(f"{words}, {device.name}: {said[0]}")
-        facts = {**device.facts(), **roof.facts(), "before": before, "after": device.state()}
-        self.device_facts.append(facts)
+                self.skipped.setdefault((operator.name, device.name, said[0]), []).append(words)
 
     @staticmethod
     def _moved(operator: Operator, case: Case) -> int:
@@ -148,29 +159,38 @@ def bench(options: argparse.Namespace, words: list[str]) -> int:
     _check_outputs(options)
     earlier = records.read(options.compare) if options.compare else None
     operators = target.find(options.operators, options.reference, options.shapes)
-    plan = [(op, case) for op in operators for case in _cases(op, options)]
+    plan = _plan(operators, options)
     if not plan:
         raise AskedWronglyError("no call to measure: none of the operators has these types")
     devices = _devices(options.device, options.threads or torch.get_num_threads())
     was_busy = records.busy()
     with Progress("wick bench") as progress:
         work = _Bench(options, progress)
-        for device in devices:
-            work.measure(plan, device)
+        try:
+            for device in devices:
+                work.measure(plan, device)
+        except KeyboardInterrupt:  # what there is so far is reported
+            work.stopped = True
         verdict.judge(work.rows)
-        if options.profile:
+        if options.profile and not work.stopped:
             from . import profiling
 
             progress.say("tracing")
             calls = [(op, case, device) for op, case in plan for device in devices]
             profiling.trace(options.profile, calls, work.asked, options.seed)
     facts = records.machine(work.device_facts, words, was_busy)
-    for line in work.skipped:
-        print(f"wick bench: skipped {line}", file=sys.stderr)
+    for (name, where, why), which in work.skipped.items():
+        what = which[0] if len(which) == 1 else f"{name} at {len(which)} sizes"
+        print(f"wick bench: skipped {what} on {where}: {why}", file=sys.stderr)
     if not work.rows:
+        if work.stopped:
+            return STOPPED
         print("wick bench: nothing was measured", file=sys.stderr)
         return FAILED
     _report(work, facts, options)
+    if work.stopped:
+        print("wick bench: stopped before the end", file=sys.stderr)
+        return STOPPED
     if earlier is None:
         return OK
     found = compare.compare(earlier, (facts, work.rows))

@@ -87,7 +87,9 @@ def _poor_occupancy(row: Row, rows: list[Row]) -> Said | None:
 def _poor_access(row: Row, _: list[Row]) -> Said | None:
     if row.share is None:
         return None
-    return "poor access pattern", "or arithmetic" if row.limit == "bytes" else "or too few flops"
+    if row.limit == "flops":
+        return "poor occupancy", "of the arithmetic units"
+    return "poor access pattern", "or arithmetic"
 
 
 _RULES: tuple[Callable[[Row, list[Row]], Said | None], ...] = (
