@@ -6,7 +6,7 @@ _wick()
     case ${COMP_CWORD}:${COMP_WORDS[1]} in
     1:*) words='new build list show bench cache doctor config completion man --help --version' ;;
     *:new) words='--package --dir= --force --cuda --help' ;;
-    *:build) words='--output= --namespace= --portable --native --debug --sanitize --arch= --no-cuda --cc= --flag= --include= --depfile= --compile-commands= --stub= --keep --quiet --verbose --help' files=yes ;;
+    *:build) words='--output= --namespace= --portable --native --debug --sanitize --arch= --no-cuda --cc= --flag= --cuda-flag= --include= --depfile= --compile-commands= --stub= --keep --quiet --verbose --help' files=yes ;;
     *:list) words='--help' files=yes ;;
     *:show) words='--schema --prototype --stub --glue --command --cache --assembly --sass --resources --types= --arch= --flags --cc= --help' files=yes ;;
     *:bench) words='--shapes= --size= --types= --reference= --against= --device= --threads= --cache= --rounds= --quick --seed= --json= --html= --plots= --profile= --compare= --help' files=yes ;;

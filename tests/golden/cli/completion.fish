@@ -17,6 +17,7 @@ complete -c wick -n '__fish_seen_subcommand_from build' -l arch -r -d 'the GPUs 
 complete -c wick -n '__fish_seen_subcommand_from build' -l no-cuda -d 'leave the operators\' CUDA versions out'
 complete -c wick -n '__fish_seen_subcommand_from build' -l cc -r -d 'the C compiler'
 complete -c wick -n '__fish_seen_subcommand_from build' -l flag -r -d 'one more flag for the compiler; may be repeated'
+complete -c wick -n '__fish_seen_subcommand_from build' -l cuda-flag -r -d 'one more flag for the compiler of kernels, spelt as nvcc\'s; may be repeated'
 complete -c wick -n '__fish_seen_subcommand_from build' -l include -r -d 'the folder of <wick/op.h>'
 complete -c wick -n '__fish_seen_subcommand_from build' -l depfile -r -d 'write the files that went into the module, as a rule for make or ninja'
 complete -c wick -n '__fish_seen_subcommand_from build' -l compile-commands -r -d 'write DIR/compile_commands.json and DIR/.clangd, so that an editor understands the files; without -o nothing is built'

@@ -41,6 +41,7 @@ _wick()
             '--no-cuda[leave the operators'\'' CUDA versions out]' \
             '--cc=[the C compiler]:CC:_files' \
             '--flag=[one more flag for the compiler; may be repeated]:FLAG:_files' \
+            '--cuda-flag=[one more flag for the compiler of kernels, spelt as nvcc'\''s; may be repeated]:FLAG:_files' \
             '--include=[the folder of <wick/op.h>]:DIR:_files' \
             '--depfile=[write the files that went into the module, as a rule for make or ninja]:FILE:_files' \
             '--compile-commands=[write DIR/compile_commands.json and DIR/.clangd, so that an editor understands the files; without -o nothing is built]:DIR:_files' \
