@@ -464,6 +464,15 @@ static wick_status add_scans(plan *p, const wick_scan *scans, int64_t n)
     return check_unique(p->ctx, p->units, p->n_built);
 }
 
+/* What the environment says is of no importance where there are no kernels. */
+static wick_status settle_archs(plan *p, const wick_scan *scans, int64_t n)
+{
+    bool any = p->options && p->options->archs;
+    for (int64_t i = 0; i < n && wick_device_wanted(p->options); i++)
+        any = any || scans[i].device_text;
+    return any ? wick_device_archs(p->ctx, p->options, &p->archs) : WICK_OK;
+}
+
 wick_status wick_build_module(wick_ctx *ctx, const wick_source *sources, int64_t n_sources,
                               const wick_build_options *options, const char *output,
                               char **warnings)
@@ -480,13 +489,13 @@ wick_status wick_build_module(wick_ctx *ctx, const wick_source *sources, int64_t
     int64_t n = 0;
     if (warnings) *warnings = NULL;
     if (n_sources < 1) return wick_fail(ctx, WICK_EINVAL, "there is no source to build");
-    WICK_TRY(wick_device_archs(ctx, options, &p.archs));
     scans = wick_calloc((size_t)n_sources, sizeof *scans);
     status = scans ? WICK_OK : out_of_memory(ctx);
     while (!status && n < n_sources) {
         status = wick_scan_source(ctx, &sources[n], &scans[n]);
         n++;
     }
+    if (!status) status = settle_archs(&p, scans, n_sources);
     if (!status) status = add_scans(&p, scans, n_sources);
     if (!status) {
         status = run_plan(&p, output);

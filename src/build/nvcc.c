@@ -148,6 +148,7 @@ wick_status wick_nvcc_compile(wick_ctx *ctx, const wick_scan *scan, const char *
         if (status == WICK_OK) status = wick_file_write(ctx, unit, text, strlen(text));
         if (status == WICK_OK) status = run(ctx, scan, &argv, warnings);
         if (status == WICK_OK) status = wick_file_read(ctx, made, code, size);
+        if (status == WICK_OK && target.ptx) ++*size; /* with its NUL: the driver reads a string */
     }
     if (folder) wick_dir_remove(folder);
     wick_free(folder);

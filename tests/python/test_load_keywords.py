@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -154,11 +155,15 @@ def test_keywords_that_make_no_sense(tmp_path: Path) -> None:
 
 
 def test_flags_for_cuda_are_taken(tmp_path: Path) -> None:
-    """A program that passes them still runs; whether they do something is said."""
+    """A program that passes them still runs, also where no kernel is compiled (test_cuda_build.py)."""
     operator, path = add(tmp_path)
-    with pytest.warns(wick.BuildWarning, match="extra_cuda_cflags"):
-        loaded = wick.load(path, extra_cuda_cflags=["-O3"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loaded = wick.load(path, extra_cuda_cflags=["-O3"], with_cuda=None)
+        assert wick.load(path, with_cuda=False)
     assert getattr(loaded, operator)(X).tolist() == [1.0] * 2
+    with pytest.raises(TypeError, match="extra_cuda_cflags is a str"):
+        wick.load(path, extra_cuda_cflags="-O3")
 
 
 # ---- several files ----
