@@ -74,6 +74,24 @@ def _examples() -> list[tuple[torch.Tensor, int, int, int, bool, int, bool, int]
     ]
 
 
+def _expect_cuda(examples: list[tuple[Any, ...]]) -> None:
+    """The keys of plain tensors on a GPU, from those of the examples: making a tensor there would start CUDA."""
+
+    def raw(key: str) -> int:
+        return torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key)).raw_repr()
+
+    def moved(keys: int, device: str, autocast: int) -> int:
+        cpu, there = (raw(d) & raw(f"Autograd{d}") for d in ("CPU", device))  # the device's own bit
+        return keys & ~(cpu | raw("AutocastCPU")) | there | autocast
+
+    seen = {(t.device.type, kind): keys for t, _, keys, kind, *_ in examples if kind != _SPECIAL}
+    for kind in (_PLAIN, _INFERENCE):
+        keys = seen["cpu", kind]
+        if moved(keys, "Meta", 0) != seen["meta", kind]:
+            return  # keys are not made up as they were: CUDA tensors take the public way
+        _wick.expect(moved(keys, "CUDA", raw("AutocastCUDA")), kind)
+
+
 def _sees_tangents() -> bool:
     # Not forward_ad.make_dual: at its first use it compiles decompositions, which takes long and warns.
     level = torch._C._enter_dual_level()
@@ -86,8 +104,10 @@ def _sees_tangents() -> bool:
 
 def _learn() -> bool:
     try:
-        if not _wick.learn(_examples()) or not _wick.learn_state():
+        examples = _examples()
+        if not _wick.learn(examples) or not _wick.learn_state():
             return False
+        _expect_cuda(examples)
         if not _sees_tangents():
             return False
         with torch.inference_mode():
@@ -121,7 +141,7 @@ _wick.attach(torch.Tensor, torch.nn.Parameter, sys.modules[__name__], _packages(
 mode = _choose_mode()
 """How direct calls reach tensors here: 'internals', 'dlpack' or 'dispatcher'."""
 learnt: list[str] = _wick.learnt()
-"""Of 'layout', 'memory', 'versions' what calls read where torch keeps it, and need not ask for."""
+"""Of 'layout', 'memory', 'versions', 'devices' what calls read where torch keeps it, and need not ask for."""
 
 
 # ---- called from C ----

@@ -83,23 +83,26 @@ static void set_scalar_kinds(wick_call_frame *f)
     }
 }
 
-/* The operator's function; on a GPU with that device and the host's stream in the context. */
+wick_status wick_call_on_cuda(wick_ctx *ctx, const wick_host *host, int32_t device,
+                              wick_entry entry, const wick_slot *slots)
+{
+    void *outer_stream = ctx->stream;
+    int32_t outer_device = ctx->device;
+    wick_status s = host->stream(ctx, device, &ctx->stream);
+    ctx->device = device;
+    if (s == WICK_OK) s = entry(ctx, slots);
+    ctx->stream = outer_stream;
+    ctx->device = outer_device;
+    return s;
+}
+
 static wick_status enter(wick_call_frame *f, wick_entry entry)
 {
-    wick_ctx *ctx = f->ctx;
-    void *stream = ctx->stream;
-    int32_t device = ctx->device;
-    wick_status s = WICK_OK;
-    if (!f->first || f->first->device_type != WICK_CUDA) return entry(ctx, f->slots);
+    if (!f->first || f->first->device_type != WICK_CUDA) return entry(f->ctx, f->slots);
     if (!f->host->stream)
-        return wick_fail(ctx, WICK_ENOTSUP, "%s is on cuda, but this program has no CUDA",
+        return wick_fail(f->ctx, WICK_ENOTSUP, "%s is on cuda, but this program has no CUDA",
                          f->first_name);
-    s = f->host->stream(ctx, f->first->device_index, &ctx->stream);
-    ctx->device = f->first->device_index;
-    if (s == WICK_OK) s = entry(ctx, f->slots);
-    ctx->stream = stream;
-    ctx->device = device;
-    return s;
+    return wick_call_on_cuda(f->ctx, f->host, f->first->device_index, entry, f->slots);
 }
 
 static wick_status run(wick_call_frame *f)

@@ -59,6 +59,10 @@ static inline const wick_param *wick_call_input(const wick_call_frame *f, int i)
  * caller's to set, and every other part is set before it is read. */
 void wick_call_begin(wick_call_frame *f, wick_ctx *ctx, const wick_op *op, wick_op_def *def);
 
+/* The operator's CUDA function, with that device and the host's stream in the context. */
+wick_status wick_call_on_cuda(wick_ctx *ctx, const wick_host *host, int32_t device,
+                              wick_entry entry, const wick_slot *slots);
+
 /* ---- call_read.c ---- */
 
 /* Kinds, element types and devices; shapes: one per input, for the sizes. */
@@ -67,6 +71,8 @@ wick_status wick_call_read_kinds(wick_call_frame *f, wick_input_shape *shapes);
 wick_status wick_call_read(wick_call_frame *f);
 /* The host's or our word for a tensor's element type. */
 const char *wick_call_dtype_word(const wick_call_frame *f, const wick_tensor *t);
+/* "cpu", "cuda:1", "meta" */
+void wick_call_device_word(char *out, size_t n, const wick_tensor *t);
 /* A tensor that says it has elements must have memory. */
 wick_status wick_call_check_memory(wick_call_frame *f, const char *name, const wick_tensor *t);
 

@@ -95,7 +95,9 @@ static wick_status check_other_outs(wick_call_frame *f, const wick_param *p, con
 static wick_status place_given(wick_call_frame *f, const wick_param *p, wick_call_place *at,
                                int dim, const int64_t *size, wick_dtype dtype)
 {
-    const wick_tensor *t = &at->given;
+    static const wick_tensor cpu = {.device_type = WICK_CPU};
+    const wick_tensor *t = &at->given, *first = f->first ? f->first : &cpu;
+    char here[64], there[64];
     wick_text got = {0}, wanted = {0};
     wick_status s = WICK_OK;
 
@@ -107,12 +109,12 @@ static wick_status place_given(wick_call_frame *f, const wick_param *p, wick_cal
     } else if (t->dtype != (int32_t)dtype) {
         s = wick_fail(f->ctx, WICK_EINVAL, "out for %s is %s, expected %s", p->name,
                       wick_call_dtype_word(f, t), wick_dtype_name(dtype));
-    } else if (f->first && (t->device_type != f->first->device_type ||
-                            t->device_index != f->first->device_index)) {
-        s = wick_fail(f->ctx, WICK_EINVAL, "out for %s is on another device than %s", p->name,
-                      f->first_name);
-    } else if (!f->first && t->device_type != WICK_CPU) {
-        s = wick_fail(f->ctx, WICK_EINVAL, "out for %s is on another device than cpu", p->name);
+    } else if (t->device_type != first->device_type ||
+               (t->device_type == WICK_CUDA && t->device_index != first->device_index)) {
+        wick_call_device_word(here, sizeof here, t);
+        wick_call_device_word(there, sizeof there, first);
+        s = wick_fail(f->ctx, WICK_EINVAL, "out for %s is on %s, but %s is on %s", p->name, here,
+                      f->first ? f->first_name : "the call", there);
     } else {
         s = wick_call_check_memory(f, "out", t);
         if (s == WICK_OK) s = check_written(f, "out", t, is_contiguous(t), NULL);

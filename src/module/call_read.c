@@ -13,7 +13,7 @@ const char *wick_call_dtype_word(const wick_call_frame *f, const wick_tensor *t)
     return wick_dtype_name(t->dtype);
 }
 
-static void device_word(char *out, size_t n, const wick_tensor *t)
+void wick_call_device_word(char *out, size_t n, const wick_tensor *t)
 {
     static const char *const names[] = {"cpu", "cuda", "meta", "another kind of device"};
     wick_text text = {0};
@@ -80,8 +80,8 @@ static wick_status check_device(wick_call_frame *f, const wick_param *p, const w
         f->only_numbers = false;
         return WICK_OK;
     }
-    device_word(here, sizeof here, t);
-    device_word(there, sizeof there, f->first);
+    wick_call_device_word(here, sizeof here, t);
+    wick_call_device_word(there, sizeof there, f->first);
     return wick_fail(f->ctx, WICK_EINVAL, "%s is on %s, but %s is on %s", p->name, here,
                      f->first_name, there);
 }

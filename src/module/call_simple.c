@@ -1,7 +1,7 @@
 /* call_simple.c -- the shortest way through a call, for operators over tensors of one shape
  *
  * Most calls of most operators are like this: required tensors of equal shape (T[*N] throughout),
- * contiguous, on the CPU, new results. For them the general way (call.c) asks many questions whose
+ * contiguous, on one device, new results. For them the general way (call.c) asks many questions whose
  * answers are known, and its code, cold after torch's own, costs more than the questions. Here they
  * are asked in a few lines, of a plan that is a few bytes long. Whatever is not as expected is left
  * to the general way, which also has the words for what is wrong: nothing is refused here.
@@ -64,8 +64,8 @@ static bool fits_type(wick_simple_param p, int32_t dtype, wick_dtype *types)
     return dtype == (int32_t)types[p.variable];
 }
 
-/* How many elements a contiguous tensor of the same sizes, on the same device, has; -1: it is not
- * one, or empty, or too large to count. */
+/* How many elements a contiguous tensor of the same sizes has; -1: it is not one, or empty, or too
+ * large to count. */
 static inline int64_t count_like(const wick_tensor *t, const wick_tensor *like)
 {
     int64_t n = 1;
@@ -77,6 +77,12 @@ static inline int64_t count_like(const wick_tensor *t, const wick_tensor *like)
         if (__builtin_mul_overflow(n, size, &n)) return -1;
     }
     return n;
+}
+
+static inline bool on_device_of(const wick_tensor *t, const wick_tensor *first)
+{
+    if (t->device_type != first->device_type) return false;
+    return t->device_type == WICK_CPU || t->device_index == first->device_index;
 }
 
 /* A tensor that is written shares all of its memory with another argument, or none. */
@@ -124,7 +130,7 @@ static int64_t read_all(const wick_simple *plan, const wick_value *args, const w
 {
     const wick_tensor *first = &args[0].as.tensor;
     int64_t n = -1;
-    if (args[0].kind != WICK_VALUE_TENSOR || first->device_type != WICK_CPU) return -1;
+    if (args[0].kind != WICK_VALUE_TENSOR) return -1;
     for (int i = 0; i < plan->n_inputs; i++) {
         wick_simple_param p = plan->inputs[i];
         const wick_tensor *t = &args[i].as.tensor;
@@ -132,7 +138,8 @@ static int64_t read_all(const wick_simple *plan, const wick_value *args, const w
             if (!read_number(p.kind, &args[i], &slots[i])) return -1;
             continue;
         }
-        if (args[i].kind != WICK_VALUE_TENSOR || !t->data || !fits_type(p, t->dtype, types))
+        if (args[i].kind != WICK_VALUE_TENSOR || !t->data || !on_device_of(t, first) ||
+            !fits_type(p, t->dtype, types))
             return -1;
         n = count_like(t, first);
         if (n < 0) return -1;
@@ -189,15 +196,17 @@ WICK_HOT wick_status wick_call_simple(wick_ctx *ctx, const wick_op_def *def, con
     wick_slot slots[WICK_SIMPLE_INPUTS + WICK_SIMPLE_OUTPUTS + 1];
     int64_t n = read_all(plan, args, results, types, slots);
     const wick_variant *variant = n < 0 ? NULL : wick_op_def_variant(def, types);
+    const wick_tensor *first = &args[0].as.tensor;
+    bool cuda = first->device_type == WICK_CUDA;
+    wick_entry entry = !variant ? NULL : cuda ? variant->cuda : variant->cpu;
 
-    *done = variant && variant->cpu;
+    *done = entry && (cuda ? host->stream != NULL : first->device_type == WICK_CPU);
     if (!*done) return WICK_OK;
     wick_status s = WICK_OK;
-    if (plan->n_outputs)
-        s = make_results(ctx, plan, host, &args[0].as.tensor, types, results, slots);
+    if (plan->n_outputs) s = make_results(ctx, plan, host, first, types, results, slots);
     if (s != WICK_OK) return give_back(plan, host, results, s);
     slots[plan->n_inputs + plan->n_outputs].i = n;
-    s = variant->cpu(ctx, slots);
+    s = cuda ? wick_call_on_cuda(ctx, host, first->device_index, entry, slots) : entry(ctx, slots);
     if (s == WICK_OK && plan->writes) s = count_writes(ctx, plan, host, args);
     if (s == WICK_OK) return s;
     if (!ctx->failed)

@@ -102,8 +102,21 @@ static PyObject *learn_state(PyObject *module, PyObject *unused)
     return PyBool_FromLong(wick_torch_learn_state());
 }
 
+PyDoc_STRVAR(expect_doc, "expect(keys, kind)\n--\n\n"
+                         "The dispatch keys that plain tensors on a GPU will have.");
+
+static PyObject *expect(PyObject *module, PyObject *args)
+{
+    unsigned long long keys;
+    int kind;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Ki", &keys, &kind)) return NULL;
+    wick_torch_expect(keys, (wick_torch_tensor_kind)kind);
+    Py_RETURN_NONE;
+}
+
 PyDoc_STRVAR(learnt_doc, "learnt()\n--\n\n"
-                         "What calls read where torch keeps it: of 'layout', 'memory', 'versions' "
+                         "What calls read where torch keeps it: of 'layout', 'memory', 'versions', 'devices' "
                          "those that passed their check. The rest is asked for.");
 
 static PyObject *learnt_parts(PyObject *module, PyObject *unused)
@@ -113,7 +126,10 @@ static PyObject *learnt_parts(PyObject *module, PyObject *unused)
     const struct {
         const char *name;
         bool known;
-    } parts[] = {{"layout", known.layout}, {"memory", known.memory}, {"versions", known.versions}};
+    } parts[] = {{"layout", known.layout},
+        {"memory", known.memory},
+        {"versions", known.versions},
+        {"devices", known.devices}};
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < sizeof parts / sizeof parts[0]; i++) {
         PyObject *name = parts[i].known ? PyUnicode_FromString(parts[i].name) : NULL;
@@ -474,6 +490,7 @@ static PyMethodDef methods[] = {
     {"learn", learn, METH_O, learn_doc},
     {"learn_tangent", learn_tangent, METH_O, learn_tangent_doc},
     {"learn_state", learn_state, METH_NOARGS, learn_state_doc},
+    {"expect", expect, METH_VARARGS, expect_doc},
     {"learnt", learnt_parts, METH_NOARGS, learnt_doc},
     {"set_mode", set_mode, METH_O, set_mode_doc},
     {"load_module", load_module, METH_O, load_module_doc},

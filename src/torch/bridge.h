@@ -2,6 +2,7 @@
  *
  *   shim.c        torch's C functions, found at run time
  *   internals.c   a few things torch does not offer in C, learnt from examples and checked
+ *   layout.c      where torch keeps a tensor's parts, learnt likewise
  *   look.c        looking at tensors and threads with what was learnt
  *   host.c        tensors, memory, threads and version counters of torch, for src/module/call.c
  *   boxed.c       torch's calling convention: decode, call, release, encode; raising last
@@ -116,6 +117,9 @@ typedef struct wick_torch_example {
  * modes. False: not as expected, so the internals stay unused and every call takes the public way.
  */
 bool wick_torch_learn(const wick_torch_example *examples, int n);
+/* Plain tensors on a GPU will have these keys: from the first one with them the bridge learns the
+ * rest. Call after wick_torch_learn. */
+void wick_torch_expect(uint64_t keys, wick_torch_tensor_kind kind);
 /* Whether a tensor with a forward gradient is seen as one. */
 bool wick_torch_learn_tangent(torch_handle dual);
 /* Remembers the thread's current dispatch state as one in which plain calls may be run directly. */
@@ -126,6 +130,7 @@ typedef struct wick_torch_known {
     bool layout;   /* sizes, strides, element type, whether autograd knows the tensor */
     bool memory;   /* the address of the elements */
     bool versions; /* the counters of writes in place */
+    bool devices;  /* which of several devices a tensor is on */
 } wick_torch_known;
 wick_torch_known wick_torch_what_is_known(void);
 void wick_torch_internals_disable(void);

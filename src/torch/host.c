@@ -150,12 +150,36 @@ WICK_HOT static wick_status torch_empty(wick_ctx *ctx, wick_dtype dtype, int dev
     return WICK_OK;
 }
 
+/* False: not every digit fits a double. */
+static bool number_of(const wick_tensor *t, double *out)
+{
+    const int64_t most = INT64_C(1) << 53;
+    int64_t i;
+    if (t->dtype != WICK_I64) return shim.aoti_torch_item_float64(t->handle, out) == 0;
+    memcpy(&i, t->data, sizeof i);
+    *out = (double)i;
+    return -most <= i && i <= most;
+}
+
+/* A number that stays on the CPU while the others are on a GPU goes there as torch's own operators
+ * take it, as an argument of a kernel: a copy would wait for the GPU, and could not be captured. An
+ * integer that a double does not hold is copied all the same. */
+static bool fill_number(const wick_tensor *to, const wick_tensor *from)
+{
+    double value;
+    if (to->device_type != WICK_CUDA || from->device_type != WICK_CPU || from->dim != 0 ||
+        !shim.aoti_torch_aten_fill__Scalar || !number_of(from, &value))
+        return false;
+    return shim.aoti_torch_aten_fill__Scalar(to->handle, value) == 0;
+}
+
 /* A copy inside a call is no step of the model: autograd must not see it. */
 static wick_status torch_copy(wick_ctx *ctx, wick_tensor *to, const wick_tensor *from)
 {
     bool grad = shim.aoti_torch_grad_mode_is_enabled();
     if (grad) shim.aoti_torch_grad_mode_set_enabled(false);
-    torch_error e = shim.aoti_torch_copy_(to->handle, from->handle, 0);
+    torch_error e = 0;
+    if (!fill_number(to, from)) e = shim.aoti_torch_copy_(to->handle, from->handle, 0);
     if (grad) shim.aoti_torch_grad_mode_set_enabled(true);
     return e == 0 ? WICK_OK
                   : wick_fail(ctx, WICK_ETORCH, "torch could not copy a tensor: %s", torch_words());

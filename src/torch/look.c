@@ -5,18 +5,22 @@
  */
 #include "internals.h"
 
-static const torch_known_keys *find_keys(const char *impl)
+static inline const torch_known_keys *find_keys(torch_handle handle, const char *impl)
 {
     if (!learnt.usable) return NULL;
     uint64_t keys = torch_word_at(impl, learnt.keys_at);
-    for (int i = 0; i < learnt.n_keys; i++)
-        if (learnt.known[i].keys == keys) return &learnt.known[i];
+    for (int i = 0; i < learnt.n_keys; i++) {
+        torch_known_keys *k = &learnt.known[i];
+        if (k->keys != keys) continue;
+        bool met = __atomic_load_n(&k->state, __ATOMIC_ACQUIRE) == TORCH_MET;
+        return met ? k : torch_meet(k, handle);
+    }
     return NULL;
 }
 
 WICK_HOT wick_torch_tensor_kind wick_torch_kind(torch_handle handle)
 {
-    const torch_known_keys *k = find_keys(torch_impl_of(handle));
+    const torch_known_keys *k = find_keys(handle, torch_impl_of(handle));
     return k ? (wick_torch_tensor_kind)k->kind : WICK_TORCH_SPECIAL;
 }
 
@@ -46,24 +50,30 @@ static inline void *memory_of(const char *impl, wick_dtype dtype)
     return data && offset ? data + offset * wick_dtype_size(dtype) : data;
 }
 
-/* Reads a tensor of few dims without asking torch anything. */
-static inline bool read_in_place(const torch_known_keys *k, const char *impl, torch_handle handle,
+static inline bool read_in_place(int device_type, const char *impl, torch_handle handle,
                                  wick_tensor *out)
 {
     uint64_t dim = torch_word_at(impl, learnt.layout.dim);
     uint16_t code;
-    if (!k->in_place || dim > learnt.layout.n_inline) return false;
+    if (dim > learnt.layout.n_inline) return false;
     memcpy(&code, impl + learnt.layout.dtype, sizeof code);
     wick_dtype dtype = wick_torch_dtype_of(code);
     out->data = memory_of(impl, dtype);
     out->dim = (int32_t)dim;
     out->dtype = (int32_t)dtype;
-    out->device_type = k->device_type;
+    out->device_type = device_type;
     out->device_index = -1;
+    if (device_type != WICK_CPU) /* there are several */
+        out->device_index = (int8_t)impl[learnt.layout.device + 1];
     out->size = (const int64_t *)(const void *)(impl + learnt.layout.size);
     out->stride = (const int64_t *)(const void *)(impl + learnt.layout.stride);
     out->handle = handle;
     return out->data != NULL;
+}
+
+bool torch_read_in_place(int device_type, torch_handle handle, wick_tensor *out)
+{
+    return read_in_place(device_type, torch_impl_of(handle), handle, out);
 }
 
 static WICK_OUTLINE bool glance_in_full(torch_handle handle, wick_tensor *out, bool *requires_grad)
@@ -77,24 +87,26 @@ static WICK_OUTLINE bool glance_in_full(torch_handle handle, wick_tensor *out, b
 WICK_HOT bool wick_torch_glance(torch_handle handle, wick_tensor *out, bool *requires_grad)
 {
     const char *impl = torch_impl_of(handle);
-    const torch_known_keys *k = find_keys(impl);
+    const torch_known_keys *k = find_keys(handle, impl);
     if (!k) return false;
-    bool unknown_to_autograd = learnt.layout.known && !torch_word_at(impl, learnt.layout.autograd);
-    if (unknown_to_autograd && read_in_place(k, impl, handle, out)) return true;
+    if (k->in_place && !torch_word_at(impl, learnt.layout.autograd) &&
+        read_in_place(k->device_type, impl, handle, out))
+        return true;
     return glance_in_full(handle, out, requires_grad);
 }
 
 WICK_HOT void wick_torch_read_dense(torch_handle handle, wick_tensor *out)
 {
     const char *impl = torch_impl_of(handle);
-    const torch_known_keys *k = find_keys(impl);
-    if (!k || !read_in_place(k, impl, handle, out)) wick_torch_read_publicly(handle, out);
+    const torch_known_keys *k = find_keys(handle, impl);
+    if (!k || !k->in_place || !read_in_place(k->device_type, impl, handle, out))
+        wick_torch_read_publicly(handle, out);
 }
 
 WICK_HOT bool wick_torch_count_write(torch_handle handle)
 {
     const char *impl = torch_impl_of(handle);
-    const torch_known_keys *k = find_keys(impl);
+    const torch_known_keys *k = find_keys(handle, impl);
     if (!k) return false;
     if (k->kind == WICK_TORCH_INFERENCE) return true; /* those have no counter */
     if (k->in_place && learnt.layout.version)

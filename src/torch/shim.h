@@ -62,6 +62,8 @@ typedef void (*torch_body)(int64_t begin, int64_t end, void *arg);
     R(torch_error, aoti_torch_get_device_type, (torch_handle, int32_t *))                          \
     R(torch_error, aoti_torch_get_device_index, (torch_handle, int32_t *))                         \
     R(torch_error, aoti_torch_is_defined, (torch_handle, bool *))                                  \
+    R(torch_error, aoti_torch_item_float64, (torch_handle, double *))                              \
+    O(torch_error, aoti_torch_aten_fill__Scalar, (torch_handle, double))                           \
     R(torch_error, aoti_torch_copy_, (torch_handle, torch_handle, int32_t))                        \
     R(torch_error, torch_new_list_reserve_size, (size_t, torch_list_handle *))                     \
     R(torch_error, torch_list_size, (torch_list_handle, size_t *))                                 \

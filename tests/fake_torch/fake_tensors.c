@@ -46,6 +46,7 @@ typedef struct fake_tensor_impl {
     int64_t size[INLINE], stride[INLINE];
     int64_t offset, numel;
     uint16_t dtype;
+    int8_t device, device_index;
     uint64_t keys;
     /* what a tensor has besides, at no particular place */
     uint64_t rest[8];
@@ -132,7 +133,7 @@ static fake_tensor_impl *impl_on(fake_storage *storage, int32_t dtype)
     impl->counter = hidden & FAKE_COUNTER ? (void *)somewhere : &storage->counter;
     impl->dtype = hidden & FAKE_DTYPE ? 999 : (uint16_t)dtype;
     impl->facts.dtype = dtype;
-    impl->facts.device_index = -1;
+    impl->facts.device_index = impl->device_index = -1;
     impl->keys = FAKE_KEYS_PLAIN;
     storage->references++;
     return impl;
@@ -212,6 +213,8 @@ void fake_set_device(torch_handle handle, int32_t device, int32_t index)
     fake_tensor_impl *impl = handle->impl;
     impl->facts.device = device;
     impl->facts.device_index = index;
+    impl->device = (int8_t)(hidden & FAKE_DEVICE ? 99 : device);
+    impl->device_index = (int8_t)index;
     impl->keys = (impl->keys & ~FAKE_KEYS_DEVICES) | fake_device_keys(device);
 }
 
@@ -349,6 +352,9 @@ static void copy_from(fake_tensor_impl *to, const fake_tensor_impl *from, int64_
                   from_offset + i * from->far_stride[at]);
 }
 
+static int n_copies;
+int fake_copies(void) { return n_copies; }
+
 /* As torch's: it writes, so it bumps. Autograd would record it, were grad mode on. */
 torch_error aoti_torch_copy_(torch_handle to, torch_handle from, int32_t non_blocking)
 {
@@ -357,6 +363,30 @@ torch_error aoti_torch_copy_(torch_handle to, torch_handle from, int32_t non_blo
     if (aoti_torch_grad_mode_is_enabled()) return fake_error("a copy that autograd sees");
     copy_from(to->impl, from->impl, 0, to->impl->offset, from->impl->offset);
     fake_bump(to);
+    n_copies++;
+    return 0;
+}
+
+/* Numbers: f32 and i64 are what the tests use. */
+torch_error aoti_torch_item_float64(torch_handle handle, double *out)
+{
+    if (fake_fails_now() || handle->impl->facts.dtype != FAKE_F32) return 1;
+    *out = *(const float *)(const void *)handle->impl->true_storage->data;
+    return 0;
+}
+
+torch_error aoti_torch_aten_fill__Scalar(torch_handle handle, double value)
+{
+    const fake_tensor_impl *impl = handle->impl;
+    void *data = impl->true_storage->data;
+    if (fake_fails_now()) return 1;
+    if (aoti_torch_grad_mode_is_enabled()) return fake_error("a write that autograd sees");
+    if (impl->far_dim != 0) return fake_error("only for numbers");
+    if (impl->facts.dtype == FAKE_I64)
+        *(int64_t *)data = (int64_t)value;
+    else
+        *(float *)data = (float)value;
+    fake_bump(handle);
     return 0;
 }
 

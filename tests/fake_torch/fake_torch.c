@@ -171,6 +171,19 @@ void aoti_torch_grad_mode_set_enabled(bool on) { grad_mode_is_off = !on; }
 bool _ZN2at4impl27torch_function_mode_enabledEv(void) { return function_mode; }
 bool _ZN2at12hasCallbacksEv(void) { return false; }
 
+/* ---- CUDA ---- */
+
+static char streams[4];
+
+void *fake_stream(int32_t device) { return &streams[device]; }
+
+torch_error aoti_torch_get_current_cuda_stream(int32_t device, void **out)
+{
+    if (fake_fails_now()) return 1;
+    *out = fake_stream(device);
+    return 0;
+}
+
 /* ---- threads ---- */
 
 typedef struct fake_piece {

@@ -68,6 +68,8 @@ enum {
 #define FAKE_KEYS_DEVICES UINT64_C(0x000003000000000f)
 #define FAKE_KEYS_PLAIN (FAKE_KEYS_CPU | UINT64_C(0x0a00000010))
 #define FAKE_KEYS_INFERENCE (FAKE_KEYS_CPU | UINT64_C(0x10))
+#define FAKE_KEYS_PLAIN_CUDA (FAKE_KEYS_CUDA | UINT64_C(0x0a00000010))
+#define FAKE_KEYS_INFERENCE_CUDA (FAKE_KEYS_CUDA | UINT64_C(0x10))
 #define FAKE_KEYS_SUBCLASS (FAKE_KEYS_CPU | UINT64_C(0x4a00000010))
 
 /* A new handle on a new tensor, filled with zeros. `stride` NULL: contiguous. */
@@ -112,9 +114,15 @@ enum {
     FAKE_DTYPE = 4,
     FAKE_AUTOGRAD = 8,
     FAKE_STORAGE = 16,
-    FAKE_COUNTER = 32
+    FAKE_COUNTER = 32,
+    FAKE_DEVICE = 64
 };
 void fake_hide(unsigned parts);
+
+/* How often aoti_torch_copy_ has copied. */
+int fake_copies(void);
+/* The current stream of a CUDA device. */
+void *fake_stream(int32_t device);
 
 /* ---- modes ---- */
 

@@ -46,6 +46,7 @@ wick_op *define_variants(const char *name, const char *signature, const test_var
         for (int k = 0; k < WICK_MAX_VARIABLES; k++)
             v->types[k] = (uint8_t)variants[i].types[k];
         v->cpu = variants[i].cpu;
+        v->cuda = variants[i].cuda;
         pointers[i] = v;
     }
     wick_op_entry entry = entry_of(name, signature, pointers, "op.c");
@@ -57,6 +58,11 @@ wick_op *define_variants(const char *name, const char *signature, const test_var
 }
 
 wick_op *define_op(const char *name, const char *signature, wick_entry cpu)
+{
+    return define_on(name, signature, cpu, NULL);
+}
+
+wick_op *define_on(const char *name, const char *signature, wick_entry cpu, wick_entry cuda)
 {
     test_variant variants[64];
     wick_arena arena = {0};
@@ -77,6 +83,7 @@ wick_op *define_op(const char *name, const char *signature, wick_entry cpu)
             rest /= sig->variables[v].n_types;
         }
         variants[i].cpu = cpu;
+        variants[i].cuda = cuda;
     }
     wick_arena_free(&arena);
     return define_variants(name, signature, variants, n);

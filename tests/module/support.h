@@ -12,13 +12,15 @@
 
 typedef struct test_variant {
     wick_dtype types[WICK_MAX_VARIABLES];
-    wick_entry cpu;
+    wick_entry cpu, cuda;
 } test_variant;
 
 /* Defines local::name, owned by the file "<name>.c". Every choice of the signature's types runs
  * `cpu`. */
 wick_op *define_op(const char *name, const char *signature, wick_entry cpu);
-/* The same with a function of its own for each choice. */
+/* The same with a function for CUDA as well. */
+wick_op *define_on(const char *name, const char *signature, wick_entry cpu, wick_entry cuda);
+/* The same with functions of its own for each choice. */
 wick_op *define_variants(const char *name, const char *signature, const test_variant *variants,
                          int n);
 /* Defines a table's operators for a file, as loading it would. */

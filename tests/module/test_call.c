@@ -278,9 +278,9 @@ static wick_status in_i8(wick_ctx *ctx, const wick_slot *slot)
 
 Test(call, the_variant_is_chosen_by_all_type_variables)
 {
-    static const test_variant variants[] = {{{WICK_F32, WICK_I32}, in_f32},
-                                            {{WICK_F64, WICK_I32}, in_f64},
-                                            {{WICK_F64, WICK_I64}, in_i8}};
+    static const test_variant variants[] = {{{WICK_F32, WICK_I32}, in_f32, NULL},
+                                            {{WICK_F64, WICK_I32}, in_f64, NULL},
+                                            {{WICK_F64, WICK_I64}, in_i8, NULL}};
     wick_op *op = define_variants(
         "pair", "x: T[N], i: U[M] -> y: T[M] where T: f32 f64, U: i32 i64", variants, 3);
     double x[2] = {0};

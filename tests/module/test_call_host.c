@@ -1,102 +1,8 @@
 /* test_call_host.c -- what a call asks of its host: tensors on other devices, copies, versions, and
  * hosts that fail */
-#include "support.h"
+#include "world.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-/* A host whose tensors are on any device that is asked for, and which counts. */
-static struct {
-    int live, n_empty, n_copied, n_written;
-    int fail_at; /* the n-th empty, copy or written fails; 0: none */
-    const wick_tensor *last_written;
-    wick_tensor written_tensor;
-} world;
-
-static bool fails_now(void) { return world.fail_at > 0 && --world.fail_at == 0; }
-
-static wick_status host_empty(wick_ctx *ctx, wick_dtype dtype, int device_type, int device_index,
-                              int dim, const int64_t *size, wick_tensor *out)
-{
-    if (fails_now()) return wick_fail(ctx, WICK_ENOMEM, "the host has no memory");
-    int64_t *block = calloc(2 * WICK_MAX_RANK + 64, sizeof *block);
-    cr_assert(block);
-    memcpy(block, size, (size_t)dim * sizeof *size);
-    wick_shape_contiguous_strides(dim, size, block + WICK_MAX_RANK);
-    *out = (wick_tensor){.data = device_type == WICK_META ? NULL : block + 2 * WICK_MAX_RANK,
-                         .dim = dim,
-                         .dtype = (int32_t)dtype,
-                         .device_type = device_type,
-                         .device_index = device_index,
-                         .size = block,
-                         .stride = block + WICK_MAX_RANK,
-                         .handle = block};
-    world.live++;
-    world.n_empty++;
-    return WICK_OK;
-}
-
-static wick_status host_copy(wick_ctx *ctx, wick_tensor *to, const wick_tensor *from)
-{
-    if (fails_now()) return wick_fail(ctx, WICK_ETORCH, "the host cannot copy");
-    wick_shape_copy(to->dim, to->size, to->data, to->stride, from->data, from->stride,
-                    wick_dtype_size(to->dtype));
-    world.n_copied++;
-    return WICK_OK;
-}
-
-static void host_release(wick_tensor *tensor)
-{
-    free(tensor->handle);
-    world.live--;
-}
-
-static wick_status host_written(wick_ctx *ctx, const wick_tensor *tensor)
-{
-    if (fails_now()) return wick_fail(ctx, WICK_ETORCH, "the host has no versions");
-    world.written_tensor = *tensor;
-    world.n_written++;
-    return WICK_OK;
-}
-
-static const char *host_dtype_name(const wick_tensor *tensor)
-{
-    (void)tensor;
-    return "complex64";
-}
-
-static const wick_host host = {.empty = host_empty,
-                               .copy = host_copy,
-                               .release = host_release,
-                               .written = host_written,
-                               .dtype_name = host_dtype_name};
-
-static wick_status invoke(wick_op *op, const wick_value *args, wick_value *results)
-{
-    wick_ctx_clear(&test_ctx);
-    return wick_op_invoke(&test_ctx, op, wick_op_current(op), &host, args, results);
-}
-
-static wick_value on(wick_value tensor, int device_type, int device_index)
-{
-    static int64_t strides[8][WICK_MAX_RANK];
-    static int next;
-    wick_tensor *t = &tensor.as.tensor;
-    t->device_type = device_type;
-    t->device_index = device_index;
-    if (!t->stride) {
-        wick_shape_contiguous_strides(t->dim, t->size, strides[next % 8]);
-        t->stride = strides[next++ % 8];
-    }
-    return tensor;
-}
-
-#define cr_assert_invoke_refused(op, args, results, status, message)                               \
-    do {                                                                                           \
-        cr_assert_eq(invoke(op, args, results), status);                                           \
-        cr_assert_str_eq(wick_ctx_message(&test_ctx), message);                                    \
-        cr_assert_eq(world.live, 0);                                                               \
-    } while (0)
 
 static float data[16];
 
@@ -139,7 +45,7 @@ Test(host, a_tensor_whose_storage_was_freed_is_refused)
 
 Test(host, an_operator_without_a_cpu_version_says_so)
 {
-    static const test_variant none = {{WICK_NONE}, NULL};
+    static const test_variant none = {{WICK_NONE}, NULL, NULL};
     wick_op *op = define_variants("gpu", "x?: f32[N] -> y: f32[]", &none, 1);
     wick_value with[] = {on(F32(data, 2), WICK_CPU, 0)}, without[] = {NO_VALUE}, results[1] = {0};
     cr_assert_invoke_refused(op, with, results, WICK_ENOTSUP,
@@ -171,7 +77,7 @@ Test(host, meta_tensors_get_shapes_and_nothing_runs)
     cr_assert_eq(results[0].as.tensor.device_type, WICK_META);
     cr_assert_eq(results[1].kind, WICK_VALUE_NONE);
     cr_assert_eq(world.live, 1);
-    host_release(&results[0].as.tensor);
+    world_host.release(&results[0].as.tensor);
 
     wick_op *number = define_op("number", "x: f32[N] -> y: f32[N], n: int", record_slots);
     wick_value meta[] = {on(F32(NULL, 2), WICK_META, 0)}, two[2] = {0};
@@ -187,7 +93,7 @@ Test(host, what_is_written_is_told_once)
     cr_assert_eq(invoke(op, args, results), WICK_OK);
     cr_assert_eq(world.n_written, 1, "a new result has no past");
     cr_assert_eq(world.written_tensor.data, data);
-    host_release(&results[0].as.tensor);
+    world_host.release(&results[0].as.tensor);
 
     wick_value given[] = {on(F32(data + 8, 2), WICK_CPU, 0)};
     cr_assert_eq(invoke(op, args, given), WICK_OK);
@@ -222,11 +128,11 @@ Test(host, a_result_on_another_device_is_refused)
     wick_value args[] = {on(F32(data, 2), WICK_CPU, 0)},
                results[] = {on(F32(data + 4, 2), WICK_CUDA, 0)};
     cr_assert_invoke_refused(op, args, results, WICK_EINVAL,
-                             "copy: out for y is on another device than x");
+                             "copy: out for y is on cuda:0, but x is on cpu");
     wick_op *fill = define_op("fill", "k: int -> y: f32[k]", record_slots);
     wick_value k[] = {wick_int(2)};
     cr_assert_invoke_refused(fill, k, results, WICK_EINVAL,
-                             "fill: out for y is on another device than cpu");
+                             "fill: out for y is on cuda:0, but the call is on cpu");
 }
 
 Test(host, whatever_the_host_refuses_nothing_is_left)
@@ -245,7 +151,7 @@ Test(host, whatever_the_host_refuses_nothing_is_left)
         s = invoke(op, args, results);
         world.fail_at = 0;
         if (s == WICK_OK) {
-            host_release(&results[1].as.tensor);
+            world_host.release(&results[1].as.tensor);
         } else {
             cr_assert_eq(strncmp(wick_ctx_message(&test_ctx), "all: the host ", 14), 0, "%s",
                          wick_ctx_message(&test_ctx));

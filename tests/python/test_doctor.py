@@ -70,7 +70,7 @@ def machine(**facts: Any) -> Machine:
             "version": "1.0",
             "file": "/x/wick/__init__.py",
             "mode": "internals",
-            "learnt": ["layout", "memory", "versions"],
+            "learnt": ["layout", "memory", "versions", "devices"],
         },
         "core": {},
         "built": {"seconds": 0.2},
@@ -378,9 +378,9 @@ def test_call_modes() -> None:
         facts = {"version": "1", "file": "f", "mode": mode, "learnt": list(learnt)}
         return only(torches.check_calls(machine(env=env, wick=facts)))
 
-    whole = check("internals", ("layout", "memory", "versions"))
+    whole = check("internals", ("layout", "memory", "versions", "devices"))
     assert whole.level == OK and "fastest" in whole.text
-    part = check("internals", ("layout", "versions"))
+    part = check("internals", ("layout", "versions", "devices"))
     assert part.level == OK and "all but their memory" in part.text
     assert check("dlpack").id == check("dispatcher").id == "calls-slower"
     assert check("dispatcher", WICK_DIRECT="dispatcher").remedy == "unset WICK_DIRECT"

@@ -132,4 +132,6 @@ def test_the_best_mode_is_chosen_where_torch_allows_it() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=100
     )
-    assert done.stdout.split() == ["internals", "layout", "memory", "versions"], done.stderr
+    assert done.stdout.split() == ["internals", "layout", "memory", "versions", "devices"], (
+        done.stderr
+    )

@@ -15,14 +15,16 @@ wick_torch_example example_of(torch_handle handle, wick_torch_tensor_kind kind)
                                 .keys = fake_keys(handle),
                                 .kind = kind,
                                 .requires_grad = fake_requires_grad(handle),
-                                .storage = fake_storage_of(handle),
+                                .storage = fake_facts_of(handle)->device == FAKE_CPU
+                                               ? fake_storage_of(handle)
+                                               : NULL,
                                 .shared = fake_is_shared(handle),
                                 .version = (uint32_t)fake_version(handle)};
 }
 
 /* Of several ranks, element types, offsets and versions; two that require a gradient, one that
- * shares its memory, one of inference mode, a subclass. */
-enum { N_EXAMPLES = 12, INFERENCE = 10, SUBCLASS = 11 };
+ * shares its memory, one on meta, one of inference mode, a subclass. */
+enum { N_EXAMPLES = 13, META = 9, INFERENCE = 10, SUBCLASS = 11 };
 
 static void make_examples(torch_handle *out)
 {
@@ -37,6 +39,7 @@ static void make_examples(torch_handle *out)
     for (int i = 0; i < 3; i++)
         fake_bump(out[5]), fake_bump(out[6 + i % 2]);
     fake_share(out[8]);
+    fake_set_device(out[META], FAKE_META, -1);
     fake_set_keys(out[INFERENCE], FAKE_KEYS_INFERENCE);
     fake_set_keys(out[SUBCLASS], FAKE_KEYS_SUBCLASS);
 }
@@ -51,6 +54,8 @@ bool learn_all(void)
                                              : i == SUBCLASS ? WICK_TORCH_SPECIAL
                                                              : WICK_TORCH_PLAIN);
     bool learnt = wick_torch_learn(examples, N_EXAMPLES);
+    wick_torch_expect(FAKE_KEYS_PLAIN_CUDA, WICK_TORCH_PLAIN);
+    wick_torch_expect(FAKE_KEYS_INFERENCE_CUDA, WICK_TORCH_INFERENCE);
     for (int i = 0; i < N_EXAMPLES; i++)
         drop(handles[i]);
     return learnt;
@@ -83,7 +88,12 @@ void register_op(wick_op *op)
 
 wick_op *registered(const char *name, const char *signature, wick_entry cpu)
 {
-    wick_op *op = define_op(name, signature, cpu);
+    return registered_on(name, signature, cpu, NULL);
+}
+
+wick_op *registered_on(const char *name, const char *signature, wick_entry cpu, wick_entry cuda)
+{
+    wick_op *op = define_on(name, signature, cpu, cuda);
     register_op(op);
     return op;
 }

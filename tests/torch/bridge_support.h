@@ -19,8 +19,9 @@ bool learn_all(void);
 void use_old_boxes(void);
 
 void register_op(wick_op *op);
-/* define_op and register_op. */
+/* define_op, or define_on, and register_op. */
 wick_op *registered(const char *name, const char *signature, wick_entry cpu);
+wick_op *registered_on(const char *name, const char *signature, wick_entry cpu, wick_entry cuda);
 
 /* ---- stacks ---- */
 

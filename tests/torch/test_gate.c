@@ -172,7 +172,7 @@ Test(gate, an_exception_is_raised_by_an_operator_that_python_has_prepared)
         has_exception = i > 0;
         if (i == 2) shim._ZN2at4_ops19is_vulkan_available4callEv = NULL; /* only the words, then */
         fill(stack);
-        fake_facts_of(get_tensor(stack[0]))->requires_grad = true;
+        fake_set_requires_grad(get_tensor(stack[0]), true);
         cr_assert_raises(run_gate("dup", stack), "no gradient today");
         cr_assert_eq(fake_dispatched("aten::is_vulkan_available"), i > 0);
     }

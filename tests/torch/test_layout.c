@@ -24,10 +24,10 @@ static bool same(const wick_tensor *a, const wick_tensor *b)
 Test(layout, everything_is_learnt_where_it_is_as_expected)
 {
     wick_torch_known known = wick_torch_what_is_known();
-    cr_assert(known.layout && known.memory && known.versions);
+    cr_assert(known.layout && known.memory && known.versions && known.devices);
     wick_torch_internals_disable();
     known = wick_torch_what_is_known();
-    cr_assert(!known.layout && !known.memory && !known.versions);
+    cr_assert(!known.layout && !known.memory && !known.versions && !known.devices);
 }
 
 Test(layout, a_glance_sees_what_torch_says)

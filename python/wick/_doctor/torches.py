@@ -142,7 +142,9 @@ def check_calls(m: Machine) -> list[Finding]:
             else [warning("calls-slower", text, "unset WICK_DIRECT")]
         )
     if mode == "internals":
-        asked_for = [p for p in ("layout", "memory", "versions") if p not in m.wick["learnt"]]
+        asked_for = [
+            p for p in ("layout", "memory", "versions", "devices") if p not in m.wick["learnt"]
+        ]
         text = "wick.ops reads this torch's tensors directly, the fastest way"
         if asked_for:  # a few ns each: nothing to be done about
             text = f"wick.ops reads this torch's tensors directly, all but their {', '.join(asked_for)}"
