@@ -156,8 +156,8 @@ def sums(report: Report, rounds: int, quick: bool) -> None:
             small = size <= 8 << 20
             for what, ours, theirs in (
                 ("full", lambda x: ops.reduce_sum(x), lambda x: x.sum()),
-                ("dim 0", lambda x: ops.reduce_sum_dim(x, 0), lambda x: x.sum(0)),
-                ("dim 1", lambda x: ops.reduce_sum_dim(x, 1), lambda x: x.sum(1)),
+                ("dim 0", lambda x: ops.reduce_sum_dim(x[None]), lambda x: x.sum(0)),
+                ("dim 1", lambda x: ops.reduce_sum_dim(x[..., None]), lambda x: x.sum(1)),
             ):
                 try:
                     times = gpu_times(

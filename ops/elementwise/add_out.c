@@ -6,12 +6,10 @@
  * out may be a or b itself: an element is read before it is written, and nothing else reads it.
  * For that reason no pointer is marked restrict.
  */
-#include <wick/op.h>
+#include "elementwise.h"
 
 WICK_OP(add_out, "a: T[*N], b: T[*N], out!: T[*N] -> ()"
                  " where T: f16 bf16 f32 f64 batch N");
-
-enum { BLOCK = WICK_BLOCK, GRAIN = 32768 / BLOCK };
 
 typedef struct job {
     const T *a, *b;
@@ -49,4 +47,35 @@ WICK_IMPL wick_status add_out_cpu(wick_ctx *ctx, const T *a, const T *b, T *out,
 {
     job j = {a, b, out, N, wick_worth_streaming(N * (int64_t)sizeof(T))};
     return wick_parallel(ctx, wick_ceil_div(N, BLOCK), GRAIN, add_out_blocks, &j);
+}
+
+static __device__ __forceinline__ void add_out_tile(const T *a, const T *b, T *out, tiles cut,
+                                                    int pack)
+{
+    uint4 a_in[TILE_STEPS], b_in[TILE_STEPS];
+    T v[TILE_ROOM];
+    const tile at = tile_here(cut, pack);
+    tile_load(a_in, a, at, pack);
+    tile_load(b_in, b, at, pack);
+#pragma unroll
+    for (int k = 0; k < TILE_STEPS * pack; k++)
+        v[k] = wick_T(tile_A(a_in, k, pack) + tile_A(b_in, k, pack));
+    tile_store(out, v, at, pack);
+}
+
+static __global__ void __launch_bounds__(TILE_THREADS)
+    add_out_tiles(const T *a, const T *b, T *out, tiles cut)
+{
+    if (tile_is_packed(cut))
+        add_out_tile(a, b, out, cut, WICK_PACK);
+    else
+        add_out_tile(a, b, out, cut, 1);
+}
+
+WICK_IMPL wick_status add_out_cuda(wick_ctx *ctx, const T *a, const T *b, T *out, int64_t N)
+{
+    const bool aligned = wick_aligned16(a) && wick_aligned16(b) && wick_aligned16(out);
+    const tiles cut = tiles_cut(N, aligned);
+    return WICK_LAUNCH(ctx, add_out_tiles, tiles_grid(&cut), wick_1d(cut.threads), 0, a, b, out,
+                       cut);
 }

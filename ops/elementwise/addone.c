@@ -4,12 +4,10 @@
  * them. The sum is taken in A and rounded once to T. NaN and infinities pass through. The gradient
  * is a copy.
  */
-#include <wick/op.h>
+#include "elementwise.h"
 
 WICK_OP(addone, "x: T[*N] -> y: T[*N] where T: f16 bf16 f32 f64 batch N");
 WICK_OP(addone_backward, "dy: T[*N] -> dx: T[*N] batch N");
-
-enum { BLOCK = WICK_BLOCK, GRAIN = 32768 / BLOCK };
 
 typedef struct job {
     const T *x;
@@ -48,6 +46,35 @@ WICK_IMPL wick_status addone_cpu(wick_ctx *ctx, const T *x, T *y, int64_t N)
     return wick_parallel(ctx, wick_ceil_div(N, BLOCK), GRAIN, addone_blocks, &j);
 }
 
+static __device__ __forceinline__ void addone_tile(const T *x, T *y, tiles cut, int pack)
+{
+    uint4 in[TILE_STEPS];
+    T v[TILE_ROOM];
+    const tile at = tile_here(cut, pack);
+    tile_load(in, x, at, pack);
+#pragma unroll
+    for (int k = 0; k < TILE_STEPS * pack; k++)
+        v[k] = wick_T(tile_A(in, k, pack) + 1);
+    tile_store(y, v, at, pack);
+}
+
+static __global__ void __launch_bounds__(TILE_THREADS) addone_tiles(const T *x, T *y, tiles cut)
+{
+    if (tile_is_packed(cut))
+        addone_tile(x, y, cut, WICK_PACK);
+    else
+        addone_tile(x, y, cut, 1);
+}
+
+WICK_IMPL wick_status addone_cuda(wick_ctx *ctx, const T *x, T *y, int64_t N)
+{
+    const bool aligned = wick_aligned16(x) && wick_aligned16(y);
+    const tiles cut = tiles_cut(N, aligned);
+    return WICK_LAUNCH(ctx, addone_tiles, tiles_grid(&cut), wick_1d(cut.threads), 0, x, y, cut);
+}
+
+/* ---- the gradient ---- */
+
 static wick_status copy_blocks(void *arg, int64_t begin, int64_t end)
 {
     const job j = *(const job *)arg;
@@ -62,4 +89,33 @@ WICK_IMPL wick_status addone_backward_cpu(wick_ctx *ctx, const T *dy, T *dx, int
 {
     job j = {dy, dx, N, wick_worth_streaming(N * (int64_t)sizeof(T))};
     return wick_parallel(ctx, wick_ceil_div(N, BLOCK), GRAIN, copy_blocks, &j);
+}
+
+static __device__ __forceinline__ void copy_tile(const T *x, T *y, tiles cut, int pack)
+{
+    uint4 in[TILE_STEPS];
+    T v[TILE_ROOM];
+    const tile at = tile_here(cut, pack);
+    tile_load(in, x, at, pack);
+#pragma unroll
+    for (int k = 0; k < TILE_STEPS * pack; k++)
+        v[k] = tile_T(in, k, pack);
+    tile_store(y, v, at, pack);
+}
+
+static __global__ void __launch_bounds__(TILE_THREADS)
+    addone_backward_tiles(const T *dy, T *dx, tiles cut)
+{
+    if (tile_is_packed(cut))
+        copy_tile(dy, dx, cut, WICK_PACK);
+    else
+        copy_tile(dy, dx, cut, 1);
+}
+
+WICK_IMPL wick_status addone_backward_cuda(wick_ctx *ctx, const T *dy, T *dx, int64_t N)
+{
+    const bool aligned = wick_aligned16(dy) && wick_aligned16(dx);
+    const tiles cut = tiles_cut(N, aligned);
+    return WICK_LAUNCH(ctx, addone_backward_tiles, tiles_grid(&cut), wick_1d(cut.threads), 0, dy,
+                       dx, cut);
 }

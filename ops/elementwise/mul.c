@@ -36,8 +36,56 @@ WICK_IMPL wick_status mul_cpu(wick_ctx *ctx, const T *a, const T *b, T *y, int64
     return wick_parallel(ctx, wick_ceil_div(N, BLOCK), GRAIN, mul_blocks, &j);
 }
 
+static __device__ __forceinline__ void mul_tile(const T *a, const T *b, T *y, tiles cut, int pack)
+{
+    uint4 a_in[TILE_STEPS], b_in[TILE_STEPS];
+    T v[TILE_ROOM];
+    const tile at = tile_here(cut, pack);
+    tile_load(a_in, a, at, pack);
+    tile_load(b_in, b, at, pack);
+#pragma unroll
+    for (int k = 0; k < TILE_STEPS * pack; k++)
+        v[k] = wick_T(product(tile_A(a_in, k, pack), tile_A(b_in, k, pack)));
+    tile_store(y, v, at, pack);
+}
+
+static __global__ void __launch_bounds__(TILE_THREADS)
+    mul_tiles(const T *a, const T *b, T *y, tiles cut)
+{
+    if (tile_is_packed(cut))
+        mul_tile(a, b, y, cut, WICK_PACK);
+    else
+        mul_tile(a, b, y, cut, 1);
+}
+
+WICK_IMPL wick_status mul_cuda(wick_ctx *ctx, const T *a, const T *b, T *y, int64_t N)
+{
+    const bool aligned = wick_aligned16(a) && wick_aligned16(b) && wick_aligned16(y);
+    const tiles cut = tiles_cut(N, aligned);
+    return WICK_LAUNCH(ctx, mul_tiles, tiles_grid(&cut), wick_1d(cut.threads), 0, a, b, y, cut);
+}
+
+/* ---- the gradient ---- */
+
 WICK_IMPL wick_status mul_backward_cpu(wick_ctx *ctx, const T *dy, const T *a, const T *b, T *da,
                                        T *db, int64_t N)
 {
     return product_backward(ctx, dy, a, b, da, db, N);
+}
+
+static __global__ void __launch_bounds__(TILE_THREADS)
+    mul_backward_tiles(const T *dy, const T *a, const T *b, T *da, T *db, tiles cut)
+{
+    if (tile_is_packed(cut))
+        product_backward_tile(dy, a, b, da, db, cut, WICK_PACK);
+    else
+        product_backward_tile(dy, a, b, da, db, cut, 1);
+}
+
+WICK_IMPL wick_status mul_backward_cuda(wick_ctx *ctx, const T *dy, const T *a, const T *b, T *da,
+                                        T *db, int64_t N)
+{
+    const tiles cut = product_backward_cut(dy, a, b, da, db, N);
+    return WICK_LAUNCH(ctx, mul_backward_tiles, tiles_grid(&cut), wick_1d(cut.threads), 0, dy, a, b,
+                       da, db, cut);
 }

@@ -6,9 +6,9 @@
 #ifndef PRODUCT_H
 #define PRODUCT_H
 
-#include <wick/op.h>
+#include "elementwise.h"
 
-enum { BLOCK = WICK_BLOCK, GRAIN = 32768 / BLOCK };
+#if !defined(__CUDACC__)
 
 WICK_INLINE void product_block(const T *a, const T *b, T *y, int64_t n, bool streaming)
 {
@@ -17,7 +17,7 @@ WICK_INLINE void product_block(const T *a, const T *b, T *y, int64_t n, bool str
     const A *b_A = wick_read_block(room_b, b, n);
     A *y_A = wick_room_for(room_y, y, streaming);
     for (int64_t k = 0; k < n; k++)
-        y_A[k] = a_A[k] * b_A[k];
+        y_A[k] = product(a_A[k], b_A[k]);
     wick_write_block(y, y_A, n, streaming);
 }
 
@@ -58,5 +58,38 @@ WICK_FN wick_status product_backward(wick_ctx *ctx, const T *dy, const T *a, con
     backward_job j = {dy, a, b, da, db, N, wick_worth_streaming(written)};
     return wick_parallel(ctx, wick_ceil_div(N, BLOCK), GRAIN, product_backward_blocks, &j);
 }
+
+/* How the three inputs and up to two results are cut for the GPU. */
+WICK_HOST_FN tiles product_backward_cut(const T *dy, const T *a, const T *b, const T *da,
+                                        const T *db, int64_t N)
+{
+    const bool aligned = wick_aligned16(dy) && wick_aligned16(a) && wick_aligned16(b) &&
+                         wick_aligned16(da) && wick_aligned16(db);
+    const int wanted = (da != NULL) + (db != NULL);
+    return tiles_cut(wanted ? N : 0, aligned);
+}
+
+#else /* the GPU */
+
+static __device__ __forceinline__ void product_backward_tile(const T *dy, const T *a, const T *b,
+                                                             T *da, T *db, tiles cut, int pack)
+{
+    uint4 dy_in[TILE_STEPS], a_in[TILE_STEPS] = {}, b_in[TILE_STEPS] = {};
+    T v[TILE_ROOM], w[TILE_ROOM];
+    const tile at = tile_here(cut, pack);
+    tile_load(dy_in, dy, at, pack);
+    if (da) tile_load(b_in, b, at, pack);
+    if (db) tile_load(a_in, a, at, pack);
+#pragma unroll
+    for (int k = 0; k < TILE_STEPS * pack; k++) {
+        const A g = tile_A(dy_in, k, pack);
+        v[k] = wick_T(product(g, tile_A(b_in, k, pack)));
+        w[k] = wick_T(product(g, tile_A(a_in, k, pack)));
+    }
+    if (da) tile_store(da, v, at, pack);
+    if (db) tile_store(db, w, at, pack);
+}
+
+#endif
 
 #endif /* PRODUCT_H */

@@ -5,12 +5,13 @@
  * -0.0, as in torch.relu. The gradient is dy where x is not <= 0: nothing at 0, dy at NaN, as
  * torch's.
  */
-#include <wick/op.h>
+#include "elementwise.h"
 
 WICK_OP(relu, "x: T[*N] -> y: T[*N] where T: f16 bf16 f32 f64 batch N");
 WICK_OP(relu_backward, "dy: T[*N], x: T[*N] -> dx: T[*N] batch N");
 
-enum { BLOCK = WICK_BLOCK, GRAIN = 32768 / BLOCK };
+WICK_INLINE A relu_of(A x) { return x < 0 ? 0 : x; }
+WICK_INLINE A relu_passed(A dy, A x) { return x <= 0 ? 0 : dy; }
 
 typedef struct job {
     const T *x;
@@ -25,7 +26,7 @@ WICK_INLINE void relu_block(const T *x, T *y, int64_t n, bool streaming)
     const A *x_A = wick_read_block(room_x, x, n);
     A *y_A = wick_room_for(room_y, y, streaming);
     for (int64_t k = 0; k < n; k++)
-        y_A[k] = x_A[k] < 0 ? 0 : x_A[k];
+        y_A[k] = relu_of(x_A[k]);
     wick_write_block(y, y_A, n, streaming);
 }
 
@@ -49,6 +50,33 @@ WICK_IMPL wick_status relu_cpu(wick_ctx *ctx, const T *x, T *y, int64_t N)
     return wick_parallel(ctx, wick_ceil_div(N, BLOCK), GRAIN, relu_blocks, &j);
 }
 
+static __device__ __forceinline__ void relu_tile(const T *x, T *y, tiles cut, int pack)
+{
+    uint4 in[TILE_STEPS];
+    T v[TILE_ROOM];
+    const tile at = tile_here(cut, pack);
+    tile_load(in, x, at, pack);
+#pragma unroll
+    for (int k = 0; k < TILE_STEPS * pack; k++)
+        v[k] = wick_T(relu_of(tile_A(in, k, pack)));
+    tile_store(y, v, at, pack);
+}
+
+static __global__ void __launch_bounds__(TILE_THREADS) relu_tiles(const T *x, T *y, tiles cut)
+{
+    if (tile_is_packed(cut))
+        relu_tile(x, y, cut, WICK_PACK);
+    else
+        relu_tile(x, y, cut, 1);
+}
+
+WICK_IMPL wick_status relu_cuda(wick_ctx *ctx, const T *x, T *y, int64_t N)
+{
+    const bool aligned = wick_aligned16(x) && wick_aligned16(y);
+    const tiles cut = tiles_cut(N, aligned);
+    return WICK_LAUNCH(ctx, relu_tiles, tiles_grid(&cut), wick_1d(cut.threads), 0, x, y, cut);
+}
+
 /* ---- the gradient ---- */
 
 typedef struct backward_job {
@@ -65,7 +93,7 @@ WICK_INLINE void relu_backward_block(const T *dy, const T *x, T *dx, int64_t n, 
     const A *x_A = wick_read_block(room_x, x, n);
     A *dx_A = wick_room_for(room_dx, dx, streaming);
     for (int64_t k = 0; k < n; k++)
-        dx_A[k] = x_A[k] <= 0 ? 0 : dy_A[k];
+        dx_A[k] = relu_passed(dy_A[k], x_A[k]);
     wick_write_block(dx, dx_A, n, streaming);
 }
 
@@ -86,4 +114,35 @@ WICK_IMPL wick_status relu_backward_cpu(wick_ctx *ctx, const T *dy, const T *x, 
 {
     backward_job j = {dy, x, dx, N, wick_worth_streaming(N * (int64_t)sizeof(T))};
     return wick_parallel(ctx, wick_ceil_div(N, BLOCK), GRAIN, relu_backward_blocks, &j);
+}
+
+static __device__ __forceinline__ void relu_backward_tile(const T *dy, const T *x, T *dx, tiles cut,
+                                                          int pack)
+{
+    uint4 dy_in[TILE_STEPS], x_in[TILE_STEPS];
+    T v[TILE_ROOM];
+    const tile at = tile_here(cut, pack);
+    tile_load(dy_in, dy, at, pack);
+    tile_load(x_in, x, at, pack);
+#pragma unroll
+    for (int k = 0; k < TILE_STEPS * pack; k++)
+        v[k] = wick_T(relu_passed(tile_A(dy_in, k, pack), tile_A(x_in, k, pack)));
+    tile_store(dx, v, at, pack);
+}
+
+static __global__ void __launch_bounds__(TILE_THREADS)
+    relu_backward_tiles(const T *dy, const T *x, T *dx, tiles cut)
+{
+    if (tile_is_packed(cut))
+        relu_backward_tile(dy, x, dx, cut, WICK_PACK);
+    else
+        relu_backward_tile(dy, x, dx, cut, 1);
+}
+
+WICK_IMPL wick_status relu_backward_cuda(wick_ctx *ctx, const T *dy, const T *x, T *dx, int64_t N)
+{
+    const bool aligned = wick_aligned16(dy) && wick_aligned16(x) && wick_aligned16(dx);
+    const tiles cut = tiles_cut(N, aligned);
+    return WICK_LAUNCH(ctx, relu_backward_tiles, tiles_grid(&cut), wick_1d(cut.threads), 0, dy, x,
+                       dx, cut);
 }

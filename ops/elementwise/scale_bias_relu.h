@@ -22,9 +22,18 @@
 #ifndef SCALE_BIAS_RELU_H
 #define SCALE_BIAS_RELU_H
 
-#include <wick/op.h>
+#include "../columns.h"
+#include "elementwise.h"
 
-enum { BLOCK = WICK_BLOCK, GRAIN = 32768, REPEAT = 1024 };
+/* Before it is cut off. */
+WICK_INLINE A scaled(A x, A scale, A bias) { return product(x, scale) + bias; }
+WICK_INLINE A cut_off(A v) { return v < 0 ? 0 : v; }
+/* `<=` and not `>`, so that dy passes where v is NaN, as in torch. */
+WICK_INLINE A passed_on(A dy, A v) { return v <= 0 ? 0 : dy; }
+
+#if !defined(__CUDACC__)
+
+enum { REPEAT = 1024, ELEMENTS = GRAIN * BLOCK };
 enum { STRIP = 64, WIDTH = 16 * STRIP, NARROW = WIDTH / 4, GROUP = 32, PARTIALS = 4096 };
 
 /* ---- forward ---- */
@@ -44,10 +53,8 @@ WICK_INLINE void forward_block(const T *x, const T *bias, A scale, T *y, int64_t
     const A *x_A = wick_read_block(room_x, x, n);
     const A *bias_A = wick_read_block(room_bias, bias, n);
     A *y_A = wick_room_for(room_y, y, streaming);
-    for (int64_t k = 0; k < n; k++) {
-        const A v = x_A[k] * scale + bias_A[k];
-        y_A[k] = v < 0 ? 0 : v;
-    }
+    for (int64_t k = 0; k < n; k++)
+        y_A[k] = cut_off(scaled(x_A[k], scale, bias_A[k]));
     wick_write_block(y, y_A, n, streaming);
 }
 
@@ -89,7 +96,7 @@ WICK_FN wick_status forward(wick_ctx *ctx, const T *x, const T *bias, A scale, T
         for (int64_t k = 0; k < j.width; k++)
             repeated[k] = bias[k % C];
     }
-    return wick_parallel(ctx, wick_ceil_div(j.count, BLOCK), GRAIN / BLOCK, forward_blocks, &j);
+    return wick_parallel(ctx, wick_ceil_div(j.count, BLOCK), GRAIN, forward_blocks, &j);
 }
 
 /* ---- back ---- */
@@ -106,8 +113,7 @@ typedef struct backward_job {
     bool streaming;
 } backward_job;
 
-/* sum and sum_x: the sums so far, or NULL. `<=` and not `>`, so that dy passes where x is NaN, as
- * in torch. */
+/* sum and sum_x: the sums so far, or NULL. */
 WICK_INLINE void backward_block(const backward_job *j, int64_t at, const A *bias, A *sum, A *sum_x,
                                 int64_t n)
 {
@@ -117,7 +123,7 @@ WICK_INLINE void backward_block(const backward_job *j, int64_t at, const A *bias
     const A scale = j->scale;
 
     for (int64_t k = 0; k < n; k++)
-        passed[k] = x[k] * scale + bias[k] <= 0 ? 0 : dy[k];
+        passed[k] = passed_on(dy[k], scaled(x[k], scale, bias[k]));
     for (int64_t k = 0; sum && k < n; k++)
         sum[k] += passed[k];
     for (int64_t k = 0; sum_x && k < n; k++)
@@ -207,8 +213,8 @@ WICK_FN void backward_cut(backward_job *j, int64_t N)
     j->strip = j->C <= NARROW ? j->width : STRIP;
     j->strips = wick_ceil_div(j->width, j->strip);
     const int64_t rows = wick_ceil_div(j->count, j->width);
-    j->rows =
-        wick_max(wick_ceil_div(rows, wick_max(1, PARTIALS / j->C)), wick_ceil_div(GRAIN, j->width));
+    j->rows = wick_max(wick_ceil_div(rows, wick_max(1, PARTIALS / j->C)),
+                       wick_ceil_div(ELEMENTS, j->width));
     j->rows = wick_min(j->rows, rows);
     j->parts = wick_ceil_div(rows, j->rows);
 }
@@ -232,7 +238,7 @@ WICK_FN wick_status backward(wick_ctx *ctx, backward_job *j, int64_t N, A *dscal
     if (dscale) j->dyx_sum = j->parts > 1 ? partial_x : by_column;
     const int64_t work = j->rows * wick_min(j->width, j->strip); /* elements in an item */
     wick_status status =
-        wick_parallel(ctx, j->parts * j->strips, wick_max(1, GRAIN / work), backward_items, j);
+        wick_parallel(ctx, j->parts * j->strips, wick_max(1, ELEMENTS / work), backward_items, j);
     if (status != WICK_OK) return status;
 
     for (int64_t c = 0; j->dbias && j->dy_sum && c < C; c++) {
@@ -246,5 +252,7 @@ WICK_FN wick_status backward(wick_ctx *ctx, backward_job *j, int64_t N, A *dscal
     if (dscale) *dscale = (A)sum;
     return WICK_OK;
 }
+
+#endif /* !__CUDACC__ */
 
 #endif /* SCALE_BIAS_RELU_H */

@@ -9,6 +9,8 @@
 
 #include <wick/op.h>
 
+#if !defined(__CUDACC__)
+
 enum { LANES = 256 / sizeof(A), FEW_LANES = 16, BLOCK = 32 * LANES };
 
 /* Adds the upper half of s[0, lanes) to the lower until one number is left. */
@@ -78,5 +80,7 @@ WICK_FN A sum_block(const T *x, int64_t n)
     if (n < BLOCK / 4) return sum_in_lanes(x, n, FEW_LANES);
     return sum_in_lanes(x, n, LANES);
 }
+
+#endif /* !__CUDACC__ */
 
 #endif /* LANES_H */

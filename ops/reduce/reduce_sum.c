@@ -13,9 +13,11 @@
  * torch. The gradient is dy at every element, written past the caches where it would not stay in
  * them.
  */
+#include "../tiles.h"
 #include "lanes.h"
+#include "spans.h"
 
-WICK_OP(reduce_sum, "x: T[*N] -> y: T[] where T: f16 bf16 f32 f64");
+WICK_OP(reduce_sum, "x: T[*N] -> y: T[] where T: f16 bf16 f32 f64 scratch w: f64[2048]");
 WICK_OP(reduce_sum_backward, "dy: T[], x: shape[*N] -> dx: T[*N] batch N");
 
 enum { CHUNKS = 512, GRAIN = 32768 };
@@ -41,19 +43,35 @@ static wick_status sum_chunks(void *arg, int64_t begin, int64_t end)
     return WICK_OK;
 }
 
-WICK_IMPL wick_status reduce_sum_cpu(wick_ctx *ctx, const T *x, T *y, int64_t N)
+WICK_IMPL wick_status reduce_sum_cpu(wick_ctx *ctx, const T *x, T *y, double *w, int64_t N)
 {
     const int64_t chunk = wick_max(1, wick_ceil_div(N, (int64_t)CHUNKS * BLOCK)) * BLOCK;
     const int64_t chunks = wick_ceil_div(N, chunk);
-    double partial[CHUNKS], sum = 0;
-    job j = {x, partial, N, chunk};
+    double sum = 0;
+    job j = {x, w, N, chunk};
     wick_status status = wick_parallel(ctx, chunks, wick_max(1, GRAIN / chunk), sum_chunks, &j);
 
     if (status != WICK_OK) return status;
     for (int64_t c = 0; c < chunks; c++)
-        sum += partial[c];
+        sum += w[c];
     *y = wick_T((A)sum);
     return WICK_OK;
+}
+
+static __global__ void __launch_bounds__(SPAN_THREADS, SPAN_RESIDENT)
+    reduce_sum_spans(const T *x, T *y, double *w, int64_t N, int64_t span)
+{
+    double sum;
+    if (!span_sum(x, N, span, 0, blockIdx.x, gridDim.x, w, &sum)) return;
+    if (threadIdx.x == 0) *y = wick_T((A)sum);
+}
+
+WICK_IMPL wick_status reduce_sum_cuda(wick_ctx *ctx, const T *x, T *y, double *w, int64_t N)
+{
+    int64_t span;
+    const int64_t parts = span_parts(1, N, wick_multiprocessors(ctx), &span);
+    return WICK_LAUNCH(ctx, reduce_sum_spans, wick_1d(parts), wick_1d(SPAN_THREADS), 0, x, y, w, N,
+                       span);
 }
 
 /* ---- the gradient ---- */
@@ -86,4 +104,30 @@ WICK_IMPL wick_status reduce_sum_backward_cpu(wick_ctx *ctx, const T *dy, T *dx,
     for (int64_t k = 0; k < wick_min(N, BLOCK); k++)
         filled[k] = value;
     return wick_parallel(ctx, wick_ceil_div(N, BLOCK), GRAIN / BLOCK, fill_blocks, &j);
+}
+
+static __device__ __forceinline__ void fill_tile(const T *dy, T *dx, tiles cut, int pack)
+{
+    T v[TILE_ROOM];
+    const T value = *dy;
+#pragma unroll
+    for (int k = 0; k < TILE_STEPS * pack; k++)
+        v[k] = value;
+    tile_store(dx, v, tile_here(cut, pack), pack);
+}
+
+static __global__ void __launch_bounds__(TILE_THREADS)
+    reduce_sum_backward_tiles(const T *dy, T *dx, tiles cut)
+{
+    if (tile_is_packed(cut))
+        fill_tile(dy, dx, cut, WICK_PACK);
+    else
+        fill_tile(dy, dx, cut, 1);
+}
+
+WICK_IMPL wick_status reduce_sum_backward_cuda(wick_ctx *ctx, const T *dy, T *dx, int64_t N)
+{
+    const tiles cut = tiles_cut(N, wick_aligned16(dx));
+    return WICK_LAUNCH(ctx, reduce_sum_backward_tiles, tiles_grid(&cut), wick_1d(cut.threads), 0,
+                       dy, dx, cut);
 }

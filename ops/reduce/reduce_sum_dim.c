@@ -2,7 +2,7 @@
  *
  * Any tensor and dimension is such a P x N x Q. Bandwidth bound: x is read once, along its rows.
  * Work is shared out as items (p, part of N, strip of q). N is divided only where P * Q is too
- * small to occupy the threads, into parts whose partial sums fit on the stack:
+ * small to occupy the threads, into parts whose partial sums fit into w:
  *
  *   x[p]     strip 0   strip 1   strip 2      a strip is STRIP columns; one walk down the rows
  *   part 0  [       ] [       ] [       ]     takes up to WIDTH columns of neighbouring strips
@@ -16,9 +16,10 @@
  * it gives in torch. The gradient is dy[p] in every row of x[p].
  */
 #include "lanes.h"
+#include "reduce_sum_dim_gpu.h"
 
 WICK_OP(reduce_sum_dim, "x: T[P, N, Q] -> y: T[P, Q] where T: f16 bf16 f32 f64"
-                        " batch P, Q");
+                        " scratch w: f64[132096] batch P, Q");
 WICK_OP(reduce_sum_dim_backward, "dy: T[P, Q], x: shape[P, N, Q] -> dx: T[P, N, Q]"
                                  " batch P, N, Q");
 
@@ -161,10 +162,9 @@ WICK_FN void add_parts(const job *j, int64_t P)
         }
 }
 
-WICK_IMPL wick_status reduce_sum_dim_cpu(wick_ctx *ctx, const T *x, T *y, int64_t P, int64_t N,
-                                         int64_t Q)
+WICK_IMPL wick_status reduce_sum_dim_cpu(wick_ctx *ctx, const T *x, T *y, double *w, int64_t P,
+                                         int64_t N, int64_t Q)
 {
-    double partial[PARTIALS];
     job j = {x, y, NULL, N, Q, wick_ceil_div(Q, STRIP), 1, N};
     wick_status status;
 
@@ -172,13 +172,86 @@ WICK_IMPL wick_status reduce_sum_dim_cpu(wick_ctx *ctx, const T *x, T *y, int64_
     if (P * Q <= FEW && N * Q / 2 >= GRAIN) {
         j.rows = wick_max(wick_ceil_div(N, PARTIALS / (P * Q)), wick_ceil_div(GRAIN, Q));
         j.parts = wick_ceil_div(N, j.rows);
-        j.partial = partial;
+        j.partial = w;
     }
     const int64_t work = wick_max(1, j.rows * wick_min(Q, STRIP)); /* elements in an item */
     status = wick_parallel(ctx, P * j.parts * j.strips, wick_max(1, GRAIN / work),
                            Q == 1 && !j.partial ? sum_rows : sum_items, &j);
     if (status == WICK_OK && j.partial) add_parts(&j, P);
     return status;
+}
+
+/* ---- the GPU ---- */
+
+static __global__ void __launch_bounds__(SHORT_THREADS)
+    reduce_sum_dim_short(const T *x, T *y, int64_t rows, int64_t n, int32_t lanes, bool packed)
+{
+    if (packed)
+        short_rows(x, y, rows, n, lanes, true);
+    else
+        short_rows(x, y, rows, n, lanes, false);
+}
+
+static __global__ void __launch_bounds__(WARP_ROWS *WICK_WARP, 3)
+    reduce_sum_dim_warps(const T *x, T *y, int64_t rows, int64_t n)
+{
+    const int64_t row = (int64_t)blockIdx.x * WARP_ROWS + threadIdx.x / WICK_WARP;
+    const int lane = (int)threadIdx.x % WICK_WARP;
+    if (row >= rows) return;
+    const double sum = wick_warp_sum_f64(span_part(x + row * n, n, lane, WICK_WARP));
+    if (lane == 0) y[row] = wick_T((A)sum);
+}
+
+static __global__ void __launch_bounds__(SPAN_THREADS, SPAN_RESIDENT)
+    reduce_sum_dim_spans(const T *x, T *y, double *w, int64_t n, int64_t span, uint32_t parts)
+{
+    const uint32_t row = blockIdx.x / parts;
+    double sum;
+    if (!span_sum(x, n, span, row, blockIdx.x - row * parts, parts, w, &sum)) return;
+    if (threadIdx.x == 0) y[row] = wick_T((A)sum);
+}
+
+static __global__ void __launch_bounds__(COLUMNS_THREADS, COLUMNS_RESIDENT)
+    reduce_sum_dim_columns(const T *x, T *y, double *w, columns cut, bool packed)
+{
+    __shared__ double shared[COLUMNS_THREADS * WICK_PACK];
+    if (packed)
+        sum_columns_tile(x, y, w, cut, shared, WICK_PACK);
+    else
+        sum_columns_tile(x, y, w, cut, shared, 1);
+}
+
+/* Q = 1: the rows lie one after another. */
+WICK_HOST_FN wick_status sum_rows_cuda(wick_ctx *ctx, const T *x, T *y, double *w, int64_t P,
+                                       int64_t N)
+{
+    const int64_t multiprocessors = wick_multiprocessors(ctx);
+    if (N <= SHORT_MOST) {
+        const bool packed = N % PACK == 0 && wick_aligned16(x);
+        const int32_t lanes = short_lanes(N);
+        const int64_t rows = (int64_t)SHORT_THREADS / lanes * SHORT_ROWS;
+        return WICK_LAUNCH(ctx, reduce_sum_dim_short, wick_1d(wick_ceil_div(P, rows)),
+                           wick_1d(SHORT_THREADS), 0, x, y, P, N, lanes, packed);
+    }
+    if (warp_takes_a_row(P, N, multiprocessors))
+        return WICK_LAUNCH(ctx, reduce_sum_dim_warps, wick_1d(wick_ceil_div(P, WARP_ROWS)),
+                           wick_1d(WARP_ROWS * 32), 0, x, y, P, N);
+    int64_t span;
+    const int64_t parts = span_parts(P, N, multiprocessors, &span);
+    return WICK_LAUNCH(ctx, reduce_sum_dim_spans, wick_1d(P * parts), wick_1d(span_threads(span)),
+                       0, x, y, w, N, span, (uint32_t)parts);
+}
+
+WICK_IMPL wick_status reduce_sum_dim_cuda(wick_ctx *ctx, const T *x, T *y, double *w, int64_t P,
+                                          int64_t N, int64_t Q)
+{
+    if (P == 0 || Q == 0) return WICK_OK;
+    if (Q == 1) return sum_rows_cuda(ctx, x, y, w, P, N);
+    const bool packed = Q % PACK == 0 && wick_aligned16(x);
+    const columns cut =
+        columns_cut(P, N, Q, packed ? PACK : 1, SUM_STEPS, wick_multiprocessors(ctx));
+    return WICK_LAUNCH(ctx, reduce_sum_dim_columns, wick_1d((int64_t)cut.stripes * cut.parts),
+                       wick_1d(COLUMNS_THREADS), 0, x, y, w, cut, packed);
 }
 
 /* ---- the gradient ---- */
@@ -247,4 +320,21 @@ WICK_IMPL wick_status reduce_sum_dim_backward_cpu(wick_ctx *ctx, const T *dy, T 
                       wick_ceil_div(N, several),
                       wick_worth_streaming(P * N * Q * (int64_t)sizeof(T))};
     return wick_parallel(ctx, P * j.pieces, wick_max(1, GRAIN / (several * Q)), write_pieces, &j);
+}
+
+static __global__ void __launch_bounds__(TILE_THREADS)
+    reduce_sum_dim_backward_tiles(const T *dy, T *dx, repeat_walk walk, tiles cut)
+{
+    if (tile_is_packed(cut))
+        repeat_tile(dy, dx, walk, cut, WICK_PACK);
+    else
+        repeat_tile(dy, dx, walk, cut, 1);
+}
+
+WICK_IMPL wick_status reduce_sum_dim_backward_cuda(wick_ctx *ctx, const T *dy, T *dx, int64_t P,
+                                                   int64_t Q, int64_t N)
+{
+    const tiles cut = tiles_cut(P * N * Q, wick_aligned16(dx));
+    return WICK_LAUNCH(ctx, reduce_sum_dim_backward_tiles, tiles_grid(&cut), wick_1d(cut.threads),
+                       0, dy, dx, repeat_walk_of(dy, N, Q), cut);
 }

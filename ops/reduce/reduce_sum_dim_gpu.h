@@ -1,0 +1,206 @@
+/* reduce_sum_dim_gpu.h -- sums along a dimension on the GPU, and their gradient
+ *
+ * Q = 1: a row that fits into a pack per thread of a warp is taken by as many threads as it has
+ * packs, a power of two of them; each has the same place in SHORT_ROWS rows. A longer row is taken
+ * by a warp where there are many, else by a block of threads or several (spans.h). Q > 1: the walk
+ * down the columns (columns.h).
+ *
+ * Back: dx is walked as one long array (tiles.h). A thread divides once, to find the p, n and q of
+ * its first pack, and adds the digits of the distance to find the next.
+ */
+#ifndef REDUCE_SUM_DIM_GPU_H
+#define REDUCE_SUM_DIM_GPU_H
+
+#include "../columns.h"
+#include "../tiles.h"
+#include "spans.h"
+
+enum {
+    PACK = 16 / sizeof(T),
+    SHORT_ROWS = 4,
+    SHORT_THREADS = 256,
+    SHORT_MOST = 32 * PACK,
+    WARP_ROWS = 8, /* of a block */
+    SUM_STEPS = 8,
+    SUM_ROUNDS = 4
+};
+
+/* dy[p, q] for every n; made on the host. */
+typedef struct digits {
+    int64_t p, n, q;
+} digits;
+
+typedef struct repeat_walk {
+    int64_t N, Q;
+    digits step, single_step; /* from one pack of a thread to its next */
+    bool packed;              /* a pack of dx has a pack of dy to it */
+} repeat_walk;
+
+#if defined(__CUDACC__)
+
+/* `packed`: every row starts at a multiple of 16 bytes. */
+static __device__ __forceinline__ void short_rows(const T *x, T *y, int64_t rows, int64_t n,
+                                                  int lanes, bool packed)
+{
+    const int lane = (int)threadIdx.x & (lanes - 1), groups = SHORT_THREADS / lanes;
+    const int64_t first = ((int64_t)blockIdx.x * SHORT_ROWS * SHORT_THREADS + threadIdx.x) / lanes;
+    uint4 in[SHORT_ROWS];
+    A sum[SHORT_ROWS];
+
+#pragma unroll
+    for (int u = 0; u < SHORT_ROWS; u++) {
+        const int64_t row = first + u * groups;
+        in[u] = make_uint4(0, 0, 0, 0);
+        if (packed && row < rows && lane * PACK < n) in[u] = wick_load16(x + row * n + lane * PACK);
+    }
+#pragma unroll
+    for (int u = 0; u < SHORT_ROWS; u++) {
+        const int64_t row = first + u * groups;
+        sum[u] = 0;
+#pragma unroll
+        for (int k = 0; k < PACK; k++)
+            if (packed)
+                sum[u] += pack_A(in[u], k);
+            else if (row < rows && lane + k * lanes < n)
+                sum[u] += wick_A(x[row * n + lane + k * lanes]);
+    }
+    for (int step = lanes / 2; step > 0; step /= 2)
+#pragma unroll
+        for (int u = 0; u < SHORT_ROWS; u++)
+            sum[u] += __shfl_xor_sync(0xffffffffu, sum[u], step);
+#pragma unroll
+    for (int u = 0; u < SHORT_ROWS; u++)
+        if (lane == 0 && first + u * groups < rows) y[first + u * groups] = wick_T(sum[u]);
+}
+
+static __device__ __forceinline__ void sum_columns_tile(const T *x, T *y, double *w, columns cut,
+                                                        double *shared, int pack)
+{
+    uint4 in[SUM_STEPS];
+    A sum[WICK_PACK];
+    column c = column_here(cut, blockIdx.x, pack);
+    const int64_t distance = c.tall * cut.Q;
+
+    columns_clear(sum, shared, pack);
+    x += c.at;
+    for (int done = 0; done < c.rows; done += SUM_STEPS, x += SUM_STEPS * distance) {
+        const int n = c.rows - done < SUM_STEPS ? c.rows - done : SUM_STEPS;
+        column_load(in, x, distance, n, SUM_STEPS, pack);
+#pragma unroll
+        for (int k = 0; k < pack; k++) {
+            A v[SUM_STEPS];
+#pragma unroll
+            for (int u = 0; u < SUM_STEPS; u++)
+                v[u] = pack_A(in[u], k);
+#pragma unroll
+            for (int half = SUM_STEPS / 2; half > 0; half /= 2)
+#pragma unroll
+                for (int u = 0; u < half; u++)
+                    v[u] += v[u + half];
+            sum[k] += v[0];
+        }
+        if (done % (SUM_STEPS * SUM_ROUNDS) == 0) columns_add(sum, shared, pack);
+    }
+    columns_add(sum, shared, pack);
+    columns_fold(shared, cut.wide, pack);
+    if (columns_join(cut, c, shared, w, pack)) columns_write(y, cut, c, shared, pack);
+}
+
+/* ---- back ---- */
+
+static __device__ __forceinline__ digits digits_after(digits at, digits by, int64_t N, int64_t Q)
+{
+    at.p += by.p;
+    at.n += by.n;
+    at.q += by.q;
+    if (at.q >= Q) at.q -= Q, at.n++;
+    if (at.n >= N) at.n -= N, at.p++;
+    return at;
+}
+
+/* The pack of dx at (p, n, q). */
+static __device__ __forceinline__ uint4 repeat_load(const T *dy, repeat_walk walk, digits at,
+                                                    int pack)
+{
+    const digits one = {0, 0, 1};
+    const bool same = walk.Q == 1 && at.n + WICK_PACK <= walk.N;
+    T v[WICK_PACK];
+    uint4 bits;
+
+    if (pack == 1 || walk.packed) return pack_load(dy + at.p * walk.Q + at.q, pack);
+#pragma unroll
+    for (int k = 0; k < WICK_PACK; k++) {
+        v[k] = k > 0 && same ? v[0] : dy[at.p * walk.Q + at.q];
+        at = digits_after(at, one, walk.N, walk.Q);
+    }
+    memcpy(&bits, v, sizeof bits);
+    return bits;
+}
+
+static __device__ __forceinline__ void repeat_tile(const T *dy, T *dx, repeat_walk walk, tiles cut,
+                                                   int pack)
+{
+    const tile at = tile_here(cut, pack);
+    const int64_t row = at.first / walk.Q, p = row / walk.N;
+    digits here = {p, row - p * walk.N, at.first - row * walk.Q};
+    uint4 in[TILE_STEPS];
+    T v[TILE_ROOM];
+
+#pragma unroll
+    for (int u = 0; u < TILE_STEPS; u++) {
+        in[u] = make_uint4(0, 0, 0, 0);
+        if (at.first + u * WICK_WARP * pack < at.end) in[u] = repeat_load(dy, walk, here, pack);
+        here = digits_after(here, pack > 1 ? walk.step : walk.single_step, walk.N, walk.Q);
+    }
+#pragma unroll
+    for (int k = 0; k < TILE_STEPS * pack; k++)
+        v[k] = tile_T(in, k, pack);
+    tile_store(dx, v, at, pack);
+}
+
+#else /* the host */
+
+/* Threads that share a row of up to SHORT_MOST elements. */
+WICK_HOST_FN int32_t short_lanes(int64_t n)
+{
+    int32_t lanes = 1;
+    while (lanes * PACK < n)
+        lanes *= 2;
+    return lanes;
+}
+
+/* Rows that are neither so few that the GPU would not be occupied nor so long that some warps would
+ * be left working alone. */
+WICK_HOST_FN bool warp_takes_a_row(int64_t rows, int64_t n, int64_t multiprocessors)
+{
+    const int64_t bytes = n * (int64_t)sizeof(T);
+    return bytes <= 4096 || (bytes <= 65536 && rows >= 16 * multiprocessors);
+}
+
+/* A block no larger than its span is worth. */
+WICK_HOST_FN int64_t span_threads(int64_t span)
+{
+    int64_t threads = 64;
+    while (threads < SPAN_THREADS && threads * SUM_STEPS / 2 * PACK < span)
+        threads *= 2;
+    return threads;
+}
+
+WICK_HOST_FN digits digits_of(int64_t i, int64_t N, int64_t Q)
+{
+    const int64_t row = i / Q;
+    digits d = {row / N, row % N, i % Q};
+    return d;
+}
+
+WICK_HOST_FN repeat_walk repeat_walk_of(const T *dy, int64_t N, int64_t Q)
+{
+    const int64_t n = wick_max(N, 1), q = wick_max(Q, 1);
+    repeat_walk walk = {N, Q, digits_of(32 * (int64_t)PACK, n, q), digits_of(32, n, q),
+                        Q % PACK == 0 && wick_aligned16(dy)};
+    return walk;
+}
+
+#endif
+
+#endif /* REDUCE_SUM_DIM_GPU_H */
