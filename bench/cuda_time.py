@@ -205,7 +205,7 @@ def call_rows(n: int) -> list[Row]:
         return run
 
     contenders = {k: timed(f"{k}(x)") for k in ("relu", "op", "packet", "direct")}
-    with measure.quiet_process(), measure.Progress("host time") as progress:
+    with measure.Progress("host time") as progress:
         found = measure.rounds(contenders, n_rounds=n, sample_s=0.005, progress=progress)
     t = {k: [s * 1e6 for s in v] for k, v in found.items()}
     return [

@@ -18,12 +18,13 @@
 #include "packs.h"
 #include "partials.h"
 
-enum {
-    COLUMNS_THREADS = 256,
-    COLUMNS_RESIDENT = 2,     /* blocks of a multiprocessor at a time */
-    COLUMNS_WIDTH = 128,      /* columns of a stripe, where there are many */
-    COLUMNS_PARTIALS = 131072 /* partial sums at most */
-};
+/* The operator that includes this file has said, as measured for it:
+ *   COLUMNS_THREADS    of a block, a power of two
+ *   COLUMNS_RESIDENT   blocks of a multiprocessor at a time
+ *   COLUMNS_WIDTH      columns of a stripe, where there are many
+ *   COLUMNS_ROUNDS     times that a thread goes on, before its rows are shared with another block
+ */
+enum { COLUMNS_PARTIALS = 131072 /* partial sums at most */ };
 
 /* How x[P, N, Q] is cut; made on the host, read in kernels. */
 typedef struct columns {
@@ -205,7 +206,7 @@ WICK_HOST_FN columns columns_cut(int64_t P, int64_t N, int64_t Q, int64_t pack, 
         wide *= 2;
     const int64_t stripes = wick_ceil_div(packs, wide), tall = COLUMNS_THREADS / wide;
     const int64_t most = wick_min(blocks / stripes, COLUMNS_PARTIALS / wick_max(1, P * Q));
-    const int64_t parts = wick_max(1, wick_min(most, N / (tall * steps)));
+    const int64_t parts = wick_max(1, wick_min(most, N / (tall * steps * COLUMNS_ROUNDS)));
     const int64_t rows = wick_max(1, wick_ceil_div(N, parts));
     columns cut = {N,
                    Q,

@@ -22,7 +22,6 @@
 #ifndef SCALE_BIAS_RELU_H
 #define SCALE_BIAS_RELU_H
 
-#include "../columns.h"
 #include "elementwise.h"
 
 /* Before it is cut off. */

@@ -12,6 +12,9 @@
 
 #include "scale_bias_relu.h"
 
+enum { COLUMNS_THREADS = 256, COLUMNS_RESIDENT = 2, COLUMNS_WIDTH = 128, COLUMNS_ROUNDS = 1 };
+#include "../columns.h"
+
 /* The bias of a walk over whole rows; made on the host. */
 typedef struct bias_walk {
     int64_t C;

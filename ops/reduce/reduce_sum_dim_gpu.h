@@ -11,6 +11,7 @@
 #ifndef REDUCE_SUM_DIM_GPU_H
 #define REDUCE_SUM_DIM_GPU_H
 
+enum { COLUMNS_THREADS = 512, COLUMNS_RESIDENT = 1, COLUMNS_WIDTH = 64, COLUMNS_ROUNDS = 4 };
 #include "../columns.h"
 #include "../tiles.h"
 #include "spans.h"
