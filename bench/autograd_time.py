@@ -119,11 +119,13 @@ def make_rows(t: dict[str, list[float]], notes: dict[str, str]) -> list[Row]:
     ours, direct = less("ops both", "kernels"), less("wick both", "kernels")
     words = "register_autograd, C++ operator"
     what = "torch.ops, forward + backward"
-    rows = [
+    return [
         compare(what, ours, words, less("cpp both", "cpp kernels"), at_most=1.0)
         if "cpp both" in t
         else missing(what, ours, words, notes["cpp"], "<= 1 x"),
-        compare("", ours, "register_autograd, Wick operator", less("registered", "kernels"), at_most=1.0),
+        compare(
+            "", ours, "register_autograd, Wick operator", less("registered", "kernels"), at_most=1.0
+        ),
         compare(
             "direct, forward + backward",
             direct,
@@ -134,7 +136,6 @@ def make_rows(t: dict[str, list[float]], notes: dict[str, str]) -> list[Row]:
         limit("torch.ops, no gradient asked for: added", less("ops", "ops bare"), OPS_US),
         limit("direct, no gradient asked for: added", less("wick", "wick bare"), DIRECT_US),
     ]
-    return rows
 
 
 def main() -> int:

@@ -20,7 +20,11 @@ from ._signature import FLOATS, Signature, signature
 # Where torch.library writes down what was registered; absent in a torch that keeps its books differently.
 _registered = getattr(torch.library, "_impls", None)
 
-GATED = ("AutogradCPU", "AutogradCUDA", "AutogradMeta")  # the gate's keys, as in src/torch/register.c
+GATED = (
+    "AutogradCPU",
+    "AutogradCUDA",
+    "AutogradMeta",
+)  # the gate's keys, as in src/torch/register.c
 
 _gradients: dict[tuple[str, str], Callable[..., Any]] = {}
 
@@ -80,9 +84,7 @@ def batched(ns: str, name: str, args: tuple[Any, ...]) -> Any:
 
 def batch_kernel(ns: str, name: str) -> Callable[..., Any]:
     """The same, for arguments as torch hands them to Python."""
-    return lambda *args, **keywords: batched(
-        ns, name, signature(ns, name).complete(args, keywords)
-    )
+    return lambda *args, **keywords: batched(ns, name, signature(ns, name).complete(args, keywords))
 
 
 def _refuse_tangents(sig: Signature, values: tuple[Any, ...]) -> None:

@@ -163,11 +163,15 @@ class _Dims:
 def _solve(sig: Signature, inputs: tuple[Any, ...]) -> _Dims:
     """As wick_signature_bind (src/signature/solve.c): what stands alone, what has to be solved, what must agree."""
     dims = _Dims()
-    shaped = [(p, _sizes(p, v)) for p, v in zip(sig.inputs, inputs) if p.kind in ("tensor", "shape")]
+    shaped = [
+        (p, _sizes(p, v)) for p, v in zip(sig.inputs, inputs) if p.kind in ("tensor", "shape")
+    ]
     shaped = [(p, sizes) for p, sizes in shaped if sizes is not None]
     for p, v in zip(sig.inputs, inputs):
         if p.gives_dim >= 0:
-            torch._check(v >= 0, lambda p=p: f"{sig.name}: {p.name} is a size, expected no negative")
+            torch._check(
+                v >= 0, lambda p=p: f"{sig.name}: {p.name} is a size, expected no negative"
+            )
             dims.value[p.gives_dim] = v
     for p, sizes in shaped:
         _bind_alone(sig, p, sizes, dims)
