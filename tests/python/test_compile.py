@@ -351,8 +351,10 @@ def test_a_fake_sees_devices(made: Made) -> None:
         assert torch.ops.wick.mul(a, a).device == torch.device("cuda:0")
         with pytest.raises(RuntimeError, match="^mul: b is on cpu, but a is on cuda:0$"):
             torch.ops.wick.mul(a, b)
-        with pytest.raises(RuntimeError, match="^scale_bias_relu_learned: scale is on cpu"):
-            torch.ops.wick.scale_bias_relu_learned(x, a, torch.empty(()))
+        number = torch.empty(())  # may stay on the CPU
+        assert torch.ops.wick.scale_bias_relu_learned(x, a, number).device == x.device
+        with pytest.raises(RuntimeError, match="^scale_bias_relu_learned: bias is on cpu, but x"):
+            torch.ops.wick.scale_bias_relu_learned(x, b, number)
 
 
 @pytest.mark.parametrize(
