@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import measure
 
-BENCHES = ("build_time", "load_time", "call_time", "ops_cpu")
+BENCHES = ("build_time", "load_time", "call_time", "autograd_time", "ops_cpu")
 
 
 def run(name: str, flags: list[str]) -> int:

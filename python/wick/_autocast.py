@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ._signature import DTYPES, NAMES, signature
+from ._signature import NAMES, signature
 
 _DEVICES = {"AutocastCPU": "cpu", "AutocastCUDA": "cuda"}
 _ALL = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU) | torch._C.DispatchKeySet(
@@ -32,9 +32,13 @@ def _kernel(ns: str, name: str, device: str) -> Callable[..., Any]:
     def kernel(*args: Any, **keywords: Any) -> Any:
         sig = signature(ns, name)
         values = sig.complete(args, keywords)
-        wanted = {"f32": torch.float32, "follow": torch.get_autocast_dtype(device)}.get(sig.autocast)
+        wanted = {"f32": torch.float32, "follow": torch.get_autocast_dtype(device)}.get(
+            sig.autocast
+        )
         if wanted is not None:
-            inputs = [_cast(p.types, p.variable, v, wanted, device) for p, v in zip(sig.inputs, values)]
+            inputs = [
+                _cast(p.types, p.variable, v, wanted, device) for p, v in zip(sig.inputs, values)
+            ]
             values = (*inputs, *values[len(inputs) :])
         positional, keywords = sig.split(values)
         with torch._C._ExcludeDispatchKeyGuard(_ALL):

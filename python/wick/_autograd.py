@@ -20,7 +20,11 @@ from ._signature import FLOATS, Signature, signature
 # Where torch.library writes down what was registered; absent in a torch that keeps its books differently.
 _registered = getattr(torch.library, "_impls", None)
 
-GATED = ("AutogradCPU", "AutogradCUDA", "AutogradMeta")  # the gate's keys, as in src/torch/register.c
+GATED = (
+    "AutogradCPU",
+    "AutogradCUDA",
+    "AutogradMeta",
+)  # the gate's keys, as in src/torch/register.c
 
 _gradients: dict[tuple[str, str], Callable[..., Any]] = {}
 
@@ -80,9 +84,7 @@ def batched(ns: str, name: str, args: tuple[Any, ...]) -> Any:
 
 def batch_kernel(ns: str, name: str) -> Callable[..., Any]:
     """The same, for arguments as torch hands them to Python."""
-    return lambda *args, **keywords: batched(
-        ns, name, signature(ns, name).complete(args, keywords)
-    )
+    return lambda *args, **keywords: batched(ns, name, signature(ns, name).complete(args, keywords))
 
 
 def _refuse_tangents(sig: Signature, values: tuple[Any, ...]) -> None:
@@ -208,7 +210,6 @@ def _backward_name(sig: Signature) -> str:
 #     forward = run
 #     def setup_context(ctx, inputs, output):
 #         a0, a1, = inputs
-#         o0 = output
 #         ctx.set_materialize_grads(False)
 #         ctx.save_for_backward(a0, a1)
 #     def backward(ctx, g0):
@@ -216,7 +217,7 @@ def _backward_name(sig: Signature) -> str:
 #         if g0 is None: return None, None,
 #         k1, k2, = ctx.saved_tensors
 #         r = run_backward(g0, k1, k2, want_da=need[0], want_db=need[1])
-#         return r[0], r[1],
+#         return r[0], r[1]
 
 Found = tuple[str, list[tuple[str, int, int, bool]], list[tuple[int, bool]]]  # _wick.gradient
 
@@ -232,7 +233,8 @@ class _Kept(NamedTuple):
 def _write(sig: Signature, found: Found | None) -> str:
     n_args = len(sig.inputs) + len(sig.wanted)
     kept = _keep(sig, found) if found else []
-    lines = [*_write_forward(sig, n_args), *_write_setup(sig, kept, n_args)]
+    zeros = found is not None and len(sig.outputs) > 1  # they may stand in for a gradient
+    lines = [*_write_forward(sig, n_args), *_write_setup(sig, kept, zeros, n_args)]
     if found is None:
         lines += ["def backward(ctx, *grads):", "    raise no_gradient(sig)"]
     else:
@@ -267,32 +269,39 @@ def _write_forward(sig: Signature, n_args: int) -> list[str]:
     return [f"def forward({_list('a', n_args)}):", f"    return run({_list('a', n)}{wanted})"]
 
 
-def _write_setup(sig: Signature, kept: list[_Kept], n_args: int) -> list[str]:
+def _write_setup(sig: Signature, kept: list[_Kept], zeros: bool, n_args: int) -> list[str]:
     n = len(sig.outputs)
-    lines = [
-        "def setup_context(ctx, inputs, output):",
-        f"    {_list('a', n_args)}= inputs",
-        "    o0 = output" if n == 1 else f"    {_list('o', n)}= output",
-        "    ctx.set_materialize_grads(False)",
-    ]
+    lines = ["    ctx.set_materialize_grads(False)"]
     unsure = [f"o{i}" for i, p in enumerate(sig.outputs) if not FLOATS.issuperset(p.types)]
     if unsure:
         lines += [
             f"    whole = [o for o in ({', '.join(unsure)},) if o is not None]",
             "    ctx.mark_non_differentiable(*[o for o in whole if not o.is_floating_point()])",
         ]
-    if kept and n > 1:  # zeros may have to stand in for a gradient
+    if zeros:
         lines += [f"    ctx.o{i} = like(o{i})" for i in range(n) if sig.outputs[i].kind == "tensor"]
     lines += [f"    ctx.{k.name} = {k.value}" for k in kept if not k.tensor]
-    return [*lines, f"    ctx.save_for_backward({', '.join(k.value for k in kept if k.tensor)})"]
+    saved = [k.value for k in kept if k.tensor]
+    if saved:
+        lines.append(f"    ctx.save_for_backward({', '.join(saved)})")
+    head = ["def setup_context(ctx, inputs, output):"]
+    if any(k.value.startswith("a") for k in kept):
+        head.append(f"    {_list('a', n_args)}= inputs")
+    if n > 1 or saved or unsure:
+        head.append("    o0 = output" if n == 1 else f"    {_list('o', n)}= output")
+    return [*head, *lines]
 
 
 def _write_backward(sig: Signature, found: Found, kept: list[_Kept], n_args: int) -> list[str]:
     _, feeds, gives = found
     n, given = len(sig.outputs), [index for index, _ in gives]
-    lines = [f"def backward(ctx, {_list('g', n)}):", "    need = ctx.needs_input_grad"]
-    for i, p in enumerate(sig.inputs):
-        if i not in given and not FLOATS.isdisjoint(p.types):
+    differentiable = [i for i, p in enumerate(sig.inputs) if not FLOATS.isdisjoint(p.types)]
+    lines = [f"def backward(ctx, {_list('g', n)}):"]
+    only = differentiable == given and len(given) == 1  # then it is the one that is needed
+    if not only:
+        lines.append("    need = ctx.needs_input_grad")
+    for i in differentiable:
+        if i not in given:
             lines.append(f"    if need[{i}]: raise no_result(sig, {i})")
     absent = " and ".join(f"g{i} is None" for i in range(n))
     lines.append(f"    if {absent}: return {'None, ' * n_args}")
@@ -306,10 +315,11 @@ def _write_backward(sig: Signature, found: Found, kept: list[_Kept], n_args: int
             if not optional and n > 1:
                 lines.append(f"    if g{index} is None: g{index} = zeros(ctx.o{index})")
     values = [args[f"k{k}"] for k in range(len(feeds))]
-    values += [f"want_d{sig.inputs[i].name}=need[{i}]" for i, optional in gives if optional]
+    if not only:
+        values += [f"want_d{sig.inputs[i].name}=need[{i}]" for i, optional in gives if optional]
     lines.append(f"    r = run_backward({', '.join(values)})")
     results = ["None"] * n_args
     for k, (index, optional) in enumerate(gives):
         r = "r" if len(gives) == 1 else f"r[{k}]"
-        results[index] = r if optional else f"{r} if need[{index}] else None"
-    return [*lines, f"    return {', '.join(results)},"]
+        results[index] = r if only or optional else f"{r} if need[{index}] else None"
+    return [*lines, f"    return {', '.join(results)}"]

@@ -49,43 +49,47 @@ def implementation(mode: Any, func: Any, *args: Any, **keywords: Any) -> Any:
 def outputs(sig: Signature, values: tuple[Any, ...]) -> list[torch.Tensor | None]:
     """New tensors like those that a call would return; None for what is not wanted."""
     inputs, wanted = sig.split(values)
-    device = next((v.device for v in inputs if isinstance(v, torch.Tensor)), "cpu")
+    found, device_of = _infer(sig, inputs)
+    device = "cpu" if device_of < 0 else inputs[device_of].device
     return [
         torch.empty(shape, dtype=DTYPES[dtype], device=device)
         if wanted.get(f"want_{p.name}", True)
         else None
-        for p, (dtype, shape) in zip(sig.outputs, _infer(sig, inputs))
+        for p, (dtype, shape) in zip(sig.outputs, found)
     ]
 
 
 def shapes(sig: Signature, inputs: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     """Those of all outputs."""
-    return [shape for _, shape in _infer(sig, inputs)]
+    return [shape for _, shape in _infer(sig, inputs)[0]]
 
 
-def _infer(sig: Signature, inputs: tuple[Any, ...]) -> list[tuple[str, tuple[Any, ...]]]:
-    """Element type and shape of every output."""
-    found = _check(sig, inputs)
-    if all(shape is not None for _, shape in found):
-        return found
-    dims = _solve(sig, inputs)
-    return [(dtype, dims.sizes_of(p)) for p, (dtype, _) in zip(sig.outputs, found)]
+Found = list[tuple[str, Any]]  # element type and shape of every output
+
+
+def _infer(sig: Signature, inputs: tuple[Any, ...]) -> tuple[Found, int]:
+    """What the outputs are, and the input on whose device they are."""
+    found, device_of = _check(sig, inputs)
+    if any(shape is None for _, shape in found):
+        dims = _solve(sig, inputs)
+        found = [(dtype, dims.sizes_of(p)) for p, (dtype, _) in zip(sig.outputs, found)]
+    return found, device_of
 
 
 # ---- checks ----
 
 
-def _check(sig: Signature, inputs: tuple[Any, ...]) -> list[tuple[str, tuple[int, ...] | None]]:
-    """Element type and shape of every output; no shapes where a size is a symbol."""
+def _check(sig: Signature, inputs: tuple[Any, ...]) -> tuple[Found, int]:
+    """The same, but for the shapes, which are None where a size is a symbol."""
     numbers = [_number(p, v) for p, v in zip(sig.inputs, inputs)]
     if all(v is not _UNKNOWN for v in numbers):
-        found = _wick.infer(sig.ns, sig.name, tuple(numbers), True)
+        found, device_of = _wick.infer(sig.ns, sig.name, tuple(numbers), True)
         if not any(_is_symbolic(v) for v in inputs):
-            return found
+            return found, device_of
     else:  # a size that depends on data: nothing is known of it
         known = tuple(_number(p, v, unknown=0) for p, v in zip(sig.inputs, inputs))
-        found = _wick.infer(sig.ns, sig.name, known, False)
-    return [(dtype, None) for dtype, _ in found]
+        found, device_of = _wick.infer(sig.ns, sig.name, known, False)
+    return [(dtype, None) for dtype, _ in found], device_of
 
 
 _UNKNOWN: Any = object()
@@ -163,11 +167,15 @@ class _Dims:
 def _solve(sig: Signature, inputs: tuple[Any, ...]) -> _Dims:
     """As wick_signature_bind (src/signature/solve.c): what stands alone, what has to be solved, what must agree."""
     dims = _Dims()
-    shaped = [(p, _sizes(p, v)) for p, v in zip(sig.inputs, inputs) if p.kind in ("tensor", "shape")]
+    shaped = [
+        (p, _sizes(p, v)) for p, v in zip(sig.inputs, inputs) if p.kind in ("tensor", "shape")
+    ]
     shaped = [(p, sizes) for p, sizes in shaped if sizes is not None]
     for p, v in zip(sig.inputs, inputs):
         if p.gives_dim >= 0:
-            torch._check(v >= 0, lambda p=p: f"{sig.name}: {p.name} is a size, expected no negative")
+            torch._check(
+                v >= 0, lambda p=p: f"{sig.name}: {p.name} is a size, expected no negative"
+            )
             dims.value[p.gives_dim] = v
     for p, sizes in shaped:
         _bind_alone(sig, p, sizes, dims)

@@ -24,7 +24,7 @@ static wick_status infer_output(wick_call_frame *f, const wick_param *p, bool si
 }
 
 wick_status wick_op_infer(wick_ctx *ctx, const wick_op *op, wick_op_def *def, const wick_host *host,
-                          const wick_value *args, bool sizes, wick_inferred *out)
+                          const wick_value *args, bool sizes, wick_inferred *out, int *out_device)
 {
     wick_call_frame f;
     wick_input_shape shapes[WICK_MAX_PARAMS];
@@ -37,6 +37,9 @@ wick_status wick_op_infer(wick_ctx *ctx, const wick_op *op, wick_op_def *def, co
     wick_status s = sizes ? wick_call_read(&f) : wick_call_read_kinds(&f, shapes);
     for (int i = 0; i < f.sig->n_outputs && s == WICK_OK; i++)
         s = infer_output(&f, &f.sig->outputs[i], sizes, &out[i]);
+    *out_device = -1;
+    for (int i = 0; i < f.sig->n_inputs && s == WICK_OK; i++)
+        if (f.sig->inputs[i].kind == WICK_KIND_TENSOR && f.first == &f.in[i].given) *out_device = i;
     if (s != WICK_OK) wick_ctx_prefix(ctx, "%s: ", op->name);
     return s;
 }

@@ -179,9 +179,11 @@ typedef struct wick_inferred {
     int64_t size[WICK_MAX_RANK];
 } wick_inferred;
 
-/* Every check of a call, with its words, and what it would return: one entry per output. Tensors need
- * no memory. Without `sizes` the sizes are not looked at, and only the element types are inferred. */
+/* Every check of a call, with its words, and what it would return: one entry per output. Tensors
+ * need no memory. Without `sizes` the sizes are not looked at, and only the element types are
+ * inferred. out_device: the input on whose device the results are; -1: there is none, and they are
+ * on the CPU. */
 wick_status wick_op_infer(wick_ctx *ctx, const wick_op *op, wick_op_def *def, const wick_host *host,
-                          const wick_value *args, bool sizes, wick_inferred *out);
+                          const wick_value *args, bool sizes, wick_inferred *out, int *out_device);
 
 #endif /* WICK_MODULE_H */

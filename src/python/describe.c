@@ -223,6 +223,7 @@ static PyObject *infer_with(const wick_op *op, PyObject *given, bool sizes, gues
     wick_op_def *def = wick_op_current(op);
     PyObject *list = NULL;
     wick_ctx ctx;
+    int device;
     if (PyTuple_Size(given) != def->sig->n_inputs) {
         PyErr_Format(PyExc_RuntimeError, "%s: got %zd arguments, expected %d", op->name,
                      PyTuple_Size(given), def->sig->n_inputs);
@@ -233,12 +234,12 @@ static PyObject *infer_with(const wick_op *op, PyObject *given, bool sizes, gues
         if (!read_value(g, &def->sig->inputs[i], PyTuple_GetItem(given, i), &g->args[i]))
             return NULL;
     wick_ctx_init(&ctx, NULL);
-    wick_status s = wick_op_infer(&ctx, op, def, &host, g->args, sizes, results);
+    wick_status s = wick_op_infer(&ctx, op, def, &host, g->args, sizes, results, &device);
     list = s == WICK_OK ? PyList_New(0) : raise_status(&ctx, s);
     for (int i = 0; list && i < def->sig->n_outputs; i++)
         if (!append(list, inferred_of(&results[i], sizes))) Py_CLEAR(list);
     wick_ctx_deinit(&ctx);
-    return list;
+    return list ? Py_BuildValue("(Ni)", list, device) : NULL;
 }
 
 PyObject *infer(PyObject *module, PyObject *args)

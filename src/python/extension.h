@@ -106,9 +106,9 @@ bool raise_pending(void);
 /* describe(namespace, name): inputs, outputs, dims and rules of the signature, as dicts and lists.
  */
 PyObject *describe(PyObject *module, PyObject *args);
-/* infer(namespace, name, values, sizes): one (type, shape) per output, None for a plain number,
- * after every check of a call. A tensor is (type, device, index, shape). sizes False: shapes are
- * neither looked at nor inferred. */
+/* infer(namespace, name, values, sizes): one (type, shape) per output, None for a plain number, and
+ * the input on whose device they are (-1: the CPU), after every check of a call. A tensor is (type,
+ * device, index, shape). sizes False: shapes are neither looked at nor inferred. */
 PyObject *infer(PyObject *module, PyObject *args);
 
 /* ---- plan.c: for benchmarks and tests, which make calls up ---- */

@@ -11,10 +11,10 @@
  * The only folder that names torch's symbols. It knows nothing of Python: what needs Python comes
  * in as a hook.
  *
- * An operator has three kernels. The one for every device runs it. The one on the Autograd keys (the
- * gate) runs plain tensors that need no gradient at once and asks Python for everything else: for the
- * gradient, or for a way below autograd, which C does not have. The one for batched tensors (vmap)
- * always asks Python.
+ * An operator has three kernels. The one for every device runs it. The one on the Autograd keys
+ * (the gate) runs plain tensors that need no gradient at once and asks Python for everything else:
+ * for the gradient, or for a way below autograd, which C does not have. The one for batched tensors
+ * (vmap) always asks Python.
  */
 #ifndef WICK_BRIDGE_H
 #define WICK_BRIDGE_H
@@ -63,14 +63,14 @@ typedef enum wick_question {
     WICK_ASK_BATCH     /* a tensor is batched by vmap */
 } wick_question;
 
-/* Takes over the arguments on the stack as a kernel does, leaves the results, or returns false after
- * wick_boxed_fail. */
+/* Takes over the arguments on the stack as a kernel does, leaves the results, or returns false
+ * after wick_boxed_fail. */
 typedef bool (*wick_hook)(wick_registration *r, wick_question question, torch_ivalue *stack);
-/* If the last hook of this thread failed with an exception of Python's: arranges that torch raises it
- * when it is next asked for aten::is_vulkan_available, so that it passes torch as itself and not as its
- * words. */
+/* If the last hook of this thread failed with an exception of Python's: arranges that torch raises
+ * it when it is next asked for aten::is_vulkan_available, so that it passes torch as itself and not
+ * as its words. */
 typedef bool (*wick_raiser)(void);
-void wick_torch_set_hook(wick_hook hook, wick_raiser raiser);
+void wick_torch_set_hook(wick_hook hook, wick_raiser of_exceptions);
 
 /* Optionals' boxes. */
 torch_ivalue *torch_box_new(torch_ivalue value); /* NULL: out of memory */

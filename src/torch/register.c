@@ -1,9 +1,9 @@
 /* register.c -- operators enter torch's dispatcher, and leave it again
  *
- * A registration is what torch was told: a schema, and three kernels out of the pool of trampolines.
- * It belongs to one operator and is kept when the operator is loaded again with the same schema.
- * With another schema the old registration is withdrawn and its slot waits for the next operator;
- * only graphs that captured it could still call it, and torch answers those itself.
+ * A registration is what torch was told: a schema, and three kernels out of the pool of
+ * trampolines. It belongs to one operator and is kept when the operator is loaded again with the
+ * same schema. With another schema the old registration is withdrawn and its slot waits for the
+ * next operator; only graphs that captured it could still call it, and torch answers those itself.
  */
 #include "bridge.h"
 #include "trampolines.h"
@@ -11,9 +11,9 @@
 #include <pthread.h>
 #include <string.h>
 
-/* A library object per kernel: its deletion undoes it. The gate is on the autograd key of each device,
- * not on the one for all of them: that is where torch.library.register_autograd puts a gradient that
- * is written by hand, and torch would warn of the two. */
+/* A library object per kernel: its deletion undoes it. The gate is on the autograd key of each
+ * device, not on the one for all of them: that is where torch.library.register_autograd puts a
+ * gradient that is written by hand, and torch would warn of the two. */
 enum { DEFINITION, BACKEND, BATCH, GATES, N_GATES = 3, N_LIBRARIES = GATES + N_GATES };
 static const char *const gate_keys[N_GATES] = {"AutogradCPU", "AutogradCUDA", "AutogradMeta"};
 
@@ -82,8 +82,7 @@ static torch_error enter(wick_registration *r)
     torch_library_handle *definition = &r->library[DEFINITION];
     torch_error e = shim.aoti_torch_library_init_fragment(r->op->ns, "wick", 0, definition);
     e = e || define(*definition, r->schema);
-    e = e ||
-        add_kernel(r, BACKEND, "CompositeExplicitAutograd", wick_trampoline_backend(r->slot));
+    e = e || add_kernel(r, BACKEND, "CompositeExplicitAutograd", wick_trampoline_backend(r->slot));
     if (e || !wick_torch_internals_usable()) return e; /* then Python adds the others */
     e = add_kernel(r, BATCH, "FuncTorchBatched", wick_trampoline_batch(r->slot));
     for (int i = 0; i < N_GATES; i++)
@@ -149,11 +148,11 @@ static wick_status enter_anew(wick_ctx *ctx, wick_op *op, const char *schema)
         op->bridge = r;
         return WICK_OK;
     }
-    wick_status s = wick_fail(ctx, WICK_ETORCH, "torch refuses operator %s::%s with schema %s: %s", op->ns,
-                      op->name, schema,
-                      shim.torch_exception_get_what_without_backtrace
-                          ? shim.torch_exception_get_what_without_backtrace()
-                          : "is the name taken by another library?");
+    wick_status s = wick_fail(ctx, WICK_ETORCH, "torch refuses operator %s::%s with schema %s: %s",
+                              op->ns, op->name, schema,
+                              shim.torch_exception_get_what_without_backtrace
+                                  ? shim.torch_exception_get_what_without_backtrace()
+                                  : "is the name taken by another library?");
     leave(r);
     slots[slot] = NULL;
     registration_free(r);

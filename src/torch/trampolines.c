@@ -1,5 +1,5 @@
-/* trampolines.c -- the pool of kernels, 2048 for each of the three places an operator has in torch's
- * dispatcher
+/* trampolines.c -- the pool of kernels, 2048 for each of the three places an operator has in
+ * torch's dispatcher
  *
  * The slot's number goes last, so that each function is two instructions: load it, jump.
  * The digits of a slot's number are part of its function's name: backend_b00000000011 serves

@@ -17,12 +17,14 @@ static wick_value described(wick_dtype dtype, int dim, const int64_t *size)
     return v;
 }
 
+static int device_of;
+
 static wick_status infer(const char *signature, const wick_value *args, bool sizes,
                          wick_inferred *out)
 {
     wick_op *op = define_op("f", signature, never);
     wick_ctx_clear(&test_ctx);
-    return wick_op_infer(&test_ctx, op, wick_op_current(op), &host, args, sizes, out);
+    return wick_op_infer(&test_ctx, op, wick_op_current(op), &host, args, sizes, out, &device_of);
 }
 
 Test(infer, shapes_and_types_follow_from_descriptions)
@@ -38,6 +40,20 @@ Test(infer, shapes_and_types_follow_from_descriptions)
     cr_assert_eq(out[1].dtype, WICK_F32);
     cr_assert_eq(out[1].size[0], 4);
     cr_assert_eq(out[1].size[1], 14);
+    cr_assert_eq(device_of, 0);
+}
+
+Test(infer, the_device_is_that_of_what_is_no_number)
+{
+    wick_inferred out[1];
+    wick_value args[] = {described(WICK_F32, 0, NULL), described(WICK_F32, 1, SIZES(3))};
+    const char *signature = "a: f32[], b: f32[N] -> y: f32[N]";
+    args[1].as.tensor.device_type = WICK_CUDA;
+    cr_assert_eq(infer(signature, args, true, out), WICK_OK);
+    cr_assert_eq(device_of, 1);
+    args[0] = wick_int(3);
+    cr_assert_eq(infer("k: int -> y: f32[k]", args, true, out), WICK_OK);
+    cr_assert_eq(device_of, -1);
 }
 
 Test(infer, a_plain_number_has_no_type)

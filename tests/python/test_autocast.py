@@ -58,7 +58,13 @@ def axpy(make: Maker) -> Callable[[str, str], Made]:
 
 def arguments(x: torch.dtype, w: torch.dtype, s: torch.dtype = F32) -> tuple[Any, ...]:
     ones = torch.ones(3)
-    return ones.to(x).clone(), ones.to(w).clone(), ones.int(), torch.tensor(0.5, dtype=s), torch.tensor(0.25)
+    return (
+        ones.to(x).clone(),
+        ones.to(w).clone(),
+        ones.int(),
+        torch.tensor(0.5, dtype=s),
+        torch.tensor(0.25),
+    )
 
 
 @pytest.mark.parametrize("low", [BF16, F16])
@@ -77,7 +83,13 @@ def arguments(x: torch.dtype, w: torch.dtype, s: torch.dtype = F32) -> tuple[Any
     ],
 )
 def test_the_rule(
-    axpy: Any, door: str, low: torch.dtype, clause: str, x: torch.dtype, w: torch.dtype, expected: str
+    axpy: Any,
+    door: str,
+    low: torch.dtype,
+    clause: str,
+    x: torch.dtype,
+    w: torch.dtype,
+    expected: str,
 ) -> None:
     op = axpy(clause).by(door)
     with torch.autocast("cpu", dtype=low):
@@ -105,7 +117,8 @@ def test_f64_is_never_cast(axpy: Any, door: str, clause: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "clause, types, dtype", [("autocast follow", "f32 f64", F32), ("autocast f32", "bf16 f16", BF16)]
+    "clause, types, dtype",
+    [("autocast follow", "f32 f64", F32), ("autocast f32", "bf16 f16", BF16)],
 )
 def test_a_type_that_is_not_listed_is_not_cast_to(
     axpy: Any, door: str, clause: str, types: str, dtype: torch.dtype

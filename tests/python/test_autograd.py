@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import re
+import subprocess
+import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +18,7 @@ import torch
 import torch.utils.checkpoint
 from support import ADD_IN_PLACE, Made, run_python, spell
 from torch.autograd import forward_ad
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import wick
 
@@ -504,6 +508,38 @@ def test_an_incoming_gradient_that_is_missing(
     assert x.grad.tolist() == [2.0, 2.0] and w.grad.tolist() == [6.0, 6.0]
 
 
+ONLY_GRADIENTS = """\
+WICK_OP(OP, "x: f64[N] -> y: f64[N], z: f64[N]");
+WICK_OP(OP_backward, "dy: f64[N], dz: f64[N] -> dx: f64[N]");
+WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, const double *x, double *y, double *z, int64_t N)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < N; i++) {
+        y[i] = 2 * x[i];
+        z[i] = 3 * x[i];
+    }
+    return WICK_OK;
+}
+WICK_IMPL wick_status OP_backward_cpu(wick_ctx *ctx, const double *dy, const double *dz, double *dx, int64_t N)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < N; i++)
+        dx[i] = 2 * dy[i] + 3 * dz[i];
+    return WICK_OK;
+}
+"""
+
+
+def test_a_backward_that_names_gradients_only(make: Maker, door: str) -> None:
+    op = make(ONLY_GRADIENTS).by(door)
+    x = exact(3)
+    assert torch.autograd.gradcheck(op, (x,))
+    for i, expected in ((0, 2.0), (1, 3.0)):
+        x.grad = None
+        op(x)[i].sum().backward()
+        assert x.grad.tolist() == [expected] * 3
+
+
 def test_an_integer_result_is_not_differentiable(make: Maker, door: str) -> None:
     x = torch.ones(2, requires_grad=True)
     y, _, n = make(pair(True)).by(door)(x, torch.ones(2))
@@ -646,6 +682,33 @@ def test_a_gradient_registered_by_hand_takes_precedence(make: Maker) -> None:
         assert x.grad.tolist() == [100.0, 100.0], door
 
 
+BY_HAND = """
+import sys, torch, wick
+op = wick.load(sys.argv[1])
+name = op.names[0]
+torch.library.register_autograd(f"local::{name}", lambda ctx, dy: (dy * 100, None))
+for function in (getattr(op, name), getattr(torch.ops.local, name), getattr(wick.ops.local, name)):
+    x = torch.ones(2, requires_grad=True)
+    function(x).sum().backward()
+    assert x.grad.tolist() == [100.0, 100.0]
+    x.grad = None
+    compiled = torch.compile(lambda x: function(x).sum(), backend="aot_eager", fullgraph=True)
+    compiled(x).backward()
+    assert x.grad.tolist() == [100.0, 100.0]
+    with torch.no_grad():
+        assert function(x).tolist() == [1.0, 1.0]
+print("done")
+"""
+
+
+def test_a_gradient_by_hand_is_registered_without_a_warning(source: Source) -> None:
+    _, path = source(CUBE)
+    words = [sys.executable, "-W", "ignore::FutureWarning", "-c", BY_HAND, str(path)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=200)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    assert "verrid" not in done.stderr, done.stderr
+
+
 def test_a_changed_backward_is_the_one_that_runs(source: Source, door: str) -> None:
     name, path = source(CUBE)
     op = Made(name, path, wick.load(path))
@@ -736,6 +799,63 @@ def test_functorch(cube: Made, door: str) -> None:
         [3.0, 0.0],
         [0.0, 12.0],
     ]
+
+
+class Mine(Exception):
+    """Not one of torch's."""
+
+
+class Refusing(TorchDispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise Mine("not here")
+
+
+@pytest.mark.parametrize("needs_grad", [False, True])
+def test_an_exception_of_python_passes_as_itself(cube: Made, door: str, needs_grad: bool) -> None:
+    x = torch.ones(2, requires_grad=needs_grad)
+    for _ in range(2):
+        with pytest.raises(Mine, match="^not here$"), Refusing():
+            cube.by(door)(x)
+    assert cube.by(door)(torch.ones(2)).tolist() == [1.0, 1.0]
+    with pytest.raises(RuntimeError, match=f"^{cube.name}: x is sparse"):
+        cube.torch(torch.ones(2).to_sparse())  # not the exception from before
+
+
+def test_an_exception_of_a_hook_passes_as_itself(cube: Made, door: str) -> None:
+    def pack(x: torch.Tensor) -> torch.Tensor:
+        raise Mine("not saved")
+
+    x = torch.ones(2, requires_grad=True)
+    with (
+        pytest.raises(Mine, match="^not saved$"),
+        torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x),
+    ):
+        cube.by(door)(x)
+
+
+def test_an_exception_holds_nothing_when_it_is_gone(cube: Made, door: str) -> None:
+    def fail() -> weakref.ref[torch.Tensor]:
+        x = torch.ones(2)
+        with contextlib.suppress(Mine), Refusing():
+            cube.by(door)(x)
+        return weakref.ref(x)
+
+    gone = fail()
+    gc.collect()
+    assert gone() is None
+
+
+def test_the_graph_names_the_operator(ops: Any) -> None:
+    x = torch.ones(2, 3, requires_grad=True)
+    assert ops.relu(x).grad_fn.name() == "ReluBackward"
+    assert ops.scale_bias_relu(x, x[0]).grad_fn.name() == "ScaleBiasReluBackward"
+
+
+def test_an_expanded_gradient(ops: Any) -> None:
+    x = torch.randn(3, 4, requires_grad=True)
+    y = ops.mul(x, torch.full((3, 4), 2.0))
+    (g,) = torch.autograd.grad(y, x, torch.ones(()).expand(3, 4))
+    assert g.tolist() == [[2.0] * 4] * 3
 
 
 def test_backward_from_several_threads(cube: Made, door: str) -> None:

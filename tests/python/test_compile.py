@@ -160,7 +160,10 @@ CASES: dict[str, tuple[Callable[[Family], Any], Callable[[int], tuple[Any, ...]]
         lambda f: lambda a, b: f["_solved"](a, b),
         lambda n: (randn(2 * n - 1), randn(n * 6)),
     ),
-    "an int": (lambda f: lambda x: f["_repeat"](x, x.shape[0] + 1, scale=2.0), lambda n: (randn(n),)),
+    "an int": (
+        lambda f: lambda x: f["_repeat"](x, x.shape[0] + 1, scale=2.0),
+        lambda n: (randn(n),),
+    ),
     "an int that changes": (lambda f: lambda x, k: f["_repeat"](x, k), lambda n: (randn(3), n)),
     "a shape": (
         lambda f: lambda x: f["_like"](x.sum(), x.shape),
@@ -282,7 +285,9 @@ def test_out_in_a_compiled_graph() -> None:
 
 
 def test_a_plain_number_breaks_a_full_graph_in_words(ops: Family, made: Made) -> None:
-    with pytest.raises(torch._dynamo.exc.Unsupported, match=f"{made.name}_count.*non-Tensor output"):
+    with pytest.raises(
+        torch._dynamo.exc.Unsupported, match=f"{made.name}_count.*non-Tensor output"
+    ):
         torch.compile(lambda x: ops["_count"](x) + 1, backend="eager", fullgraph=True)(randn(3))
     broken = torch.compile(lambda x: (x * 2).sum() * ops["_count"](x), backend="eager")
     assert broken(torch.ones(3)).item() == 18
@@ -346,17 +351,25 @@ def test_a_fake_sees_devices(made: Made) -> None:
         assert torch.ops.wick.mul(a, a).device == torch.device("cuda:0")
         with pytest.raises(RuntimeError, match="^mul: b is on cpu, but a is on cuda:0$"):
             torch.ops.wick.mul(a, b)
-        with pytest.raises(RuntimeError, match="^scale_bias_relu_learned: scale is on cpu"):
-            torch.ops.wick.scale_bias_relu_learned(x, a, torch.empty(()))
+        number = torch.empty(())  # may stay on the CPU
+        assert torch.ops.wick.scale_bias_relu_learned(x, a, number).device == x.device
+        with pytest.raises(RuntimeError, match="^scale_bias_relu_learned: bias is on cpu, but x"):
+            torch.ops.wick.scale_bias_relu_learned(x, b, number)
 
 
 @pytest.mark.parametrize(
-    "shape", [(), (3,), (0,), (3, 0), (0, 3), (1, 1), (2, 3, 4)], ids=lambda s: "x".join(map(str, s))
+    "shape",
+    [(), (3,), (0,), (3, 0), (0, 3), (1, 1), (2, 3, 4)],
+    ids=lambda s: "x".join(map(str, s)),
 )
 @pytest.mark.parametrize("view", ["whole", "transposed", "expanded"])
 def test_a_fake_has_the_strides_of_a_result(shape: tuple[int, ...], view: str) -> None:
     x = torch.randn(shape)
-    x = {"whole": x, "transposed": x.T if x.dim() < 3 else x.mT, "expanded": x[None].expand(2, *shape)}[view]
+    x = {
+        "whole": x,
+        "transposed": x.T if x.dim() < 3 else x.mT,
+        "expanded": x[None].expand(2, *shape),
+    }[view]
     real = wick.ops.relu(x)
     mode = FakeTensorMode()
     with mode:
@@ -418,7 +431,11 @@ def test_a_fake_written_by_hand_takes_precedence(make: Maker) -> None:
     mode = FakeTensorMode()
     with mode:
         x = mode.from_tensor(torch.randn(3))
-        assert made.torch(x[None, None], x[None, None]).shape == (1, 2, 3)  # nobody wrote one for it
+        assert made.torch(x[None, None], x[None, None]).shape == (
+            1,
+            2,
+            3,
+        )  # nobody wrote one for it
         for door in ("direct", "wick", "torch"):
             assert Family(made, door)["_repeat"](x, 2)[0].shape == (77,)
 
@@ -542,7 +559,9 @@ def test_make_fx(ops: Family, made: Made, mode: str) -> None:
 
     traced = make_fx(function, tracing_mode=mode)(randn(2, 3, 4), randn(2, 1, 4))
     assert f"local.{made.name}.default" in [str(n.target) for n in traced.graph.nodes]
-    args = (randn(5, 7, 4), randn(5, 1, 4)) if mode == "symbolic" else (randn(2, 3, 4), randn(2, 1, 4))
+    args = (
+        (randn(5, 7, 4), randn(5, 1, 4)) if mode == "symbolic" else (randn(2, 3, 4), randn(2, 1, 4))
+    )
     torch.testing.assert_close(traced(*args), function(*args))
 
 

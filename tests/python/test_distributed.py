@@ -51,7 +51,10 @@ def run_ranks(tmp_path: Path, code: str) -> None:
     words = [sys.executable, "-c", HEAD + code + TAIL]
     ranks = [
         subprocess.Popen(
-            [*words, str(rank), str(store)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [*words, str(rank), str(store)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for rank in range(2)
     ]

@@ -30,6 +30,7 @@ PAGES = [
     "README.md",
     "docs/first-operator.md",
     "docs/gradients.md",
+    "docs/compile.md",
     "docs/errors.md",
     "docs/calling.md",
     "docs/nn.md",

@@ -78,9 +78,7 @@ def outside(f: Function, *, batched: bool) -> torch.Tensor:
 COMPOSITIONS: dict[str, Callable[[Function], torch.Tensor]] = {
     "grad": lambda f: grad(lambda x: (f(x) * Y).sum())(X),
     "grad of grad": lambda f: grad(lambda x: grad(lambda x: f(x).sum())(x).sum())(X),
-    "the outer one only": lambda f: grad(
-        lambda x: grad(lambda y: (f(x) * y).sum())(Y).sum()
-    )(X),
+    "the outer one only": lambda f: grad(lambda x: grad(lambda y: (f(x) * y).sum())(Y).sum())(X),
     "both": lambda f: grad(lambda x: grad(lambda y: (f(x) * f(y)).sum())(Y).sum())(X),
     "vmap": lambda f: vmap(f)(X),
     "vmap of columns": lambda f: vmap(f, in_dims=1, out_dims=1)(X),
@@ -91,9 +89,7 @@ COMPOSITIONS: dict[str, Callable[[Function], torch.Tensor]] = {
     "grad of vmap of grad": lambda f: grad(
         lambda x: (vmap(grad(lambda x: f(x).sum()))(x) * Y).sum()
     )(X),
-    "vmap of grad of grad": lambda f: vmap(
-        grad(lambda x: grad(lambda x: f(x).sum())(x).sum())
-    )(X),
+    "vmap of grad of grad": lambda f: vmap(grad(lambda x: grad(lambda x: f(x).sum())(x).sum()))(X),
     "jacrev": lambda f: jacrev(f)(X),
     "jacrev of jacrev": lambda f: jacrev(jacrev(lambda x: f(x).sum()))(X),
     "vmap of jacrev": lambda f: vmap(jacrev(f))(X),
@@ -329,7 +325,9 @@ def test_a_plain_number_cannot_be_batched(make: Maker) -> None:
 
 
 def test_errors_inside_vmap_keep_their_words() -> None:
-    with pytest.raises(RuntimeError, match="^mul: b begins with \\[3, 2\\], but \\*N is \\[3, 4\\]$"):
+    with pytest.raises(
+        RuntimeError, match="^mul: b begins with \\[3, 2\\], but \\*N is \\[3, 4\\]$"
+    ):
         vmap(torch.ops.wick.mul)(torch.randn(3, 4), torch.randn(3, 2))
 
 
