@@ -99,8 +99,8 @@ class Roof:
             way: make(stmt, names) for way, (stmt, names) in self.device.copies(moved // 2).items()
         }
         call = {way: self.device.warm(*what) for way, what in self.device.empty_copy().items()}
-        most = {} if cache == "warm" else {"most": 1}
-        found = timing.rounds(runs, n_rounds=samples, sample_s=_SAMPLE_S, **most)
+        most = timing.ENOUGH_RUNS if cache == "warm" else 1
+        found = timing.rounds(runs, n_rounds=samples, sample_s=_SAMPLE_S, most=most)
         empty = timing.rounds(call, n_rounds=_SAMPLES, sample_s=_SAMPLE_S / 10)
         nothing = min((min(s) for s in empty.values()), default=0.0)
         return {way: max(min(s) - nothing, _LEAST_SHARE * min(s)) for way, s in found.items()}
