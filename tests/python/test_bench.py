@@ -786,6 +786,12 @@ def test_plots_are_written(tmp_path: Path) -> None:
         assert text in drawn
 
 
+def test_calls_that_move_nothing_are_not_drawn() -> None:
+    pytest.importorskip("matplotlib")
+    facts, _ = some_rows()
+    assert plots.figures(facts, [a_row(read_bytes=0, written_bytes=0, floor_s=0.0)]) == {}
+
+
 def test_nothing_on_a_plot_overlaps() -> None:
     """Marks of an axis, titles and the legend each have their own place."""
     pytest.importorskip("matplotlib")

@@ -14,6 +14,7 @@ backward pass alone.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
@@ -164,7 +165,8 @@ def _theirs(operator: Operator, case: Case, call: Call, device: str, seed: int) 
         run("eager", reference, lambda f: f)
         run("compile", reference, compiled)
     else:
-        where = operator.reference_file or f"{operator.name}.py beside its source"
+        stem = os.path.basename(operator.stem or operator.name)
+        where = operator.reference_file or f"{stem}.py beside its source"
         none = f"no reference: a function {operator.name} in {where}"
         gradients = _gradients(operator, case, device, seed)
         found.update(gradients or dict.fromkeys(("eager", "compile"), none))

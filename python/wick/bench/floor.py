@@ -22,7 +22,7 @@ from .progress import Progress
 
 _STEP = 4  # factor between two sizes of the curve
 _SMALLEST = 1 << 12
-_SAMPLES = 9
+_SAMPLES, _LARGE_SAMPLES = 9, 20
 _SAMPLE_S = 1e-3
 _LARGEST = 1 << 30
 _LEAST_SHARE = 0.1  # of a tiny copy that is the copying, when the call around it is taken away
@@ -88,19 +88,19 @@ class Roof:
         """The rate out of memory: each of the two arrays is four times the last cache, as STREAM's."""
         large = min(8 * self.device.facts()["last_cache_bytes"], _LARGEST)
         with self.device.quiet():
-            for way, seconds in self._copies(large, "warm").items():
+            for way, seconds in self._copies(large, "warm", _LARGE_SAMPLES).items():
                 kind = way.split(",")[0]
                 self.rates[kind] = max(self.rates.get(kind, 0.0), large / seconds)
 
-    def _copies(self, moved: int, cache: str) -> dict[str, float]:
+    def _copies(self, moved: int, cache: str, samples: int = _SAMPLES) -> dict[str, float]:
         """Seconds of each way to copy: the best sample, as STREAM counts, since it is a limit."""
         make = self.device.warm if cache == "warm" else self.device.cold
         runs = {
             way: make(stmt, names) for way, (stmt, names) in self.device.copies(moved // 2).items()
         }
         call = {way: self.device.warm(*what) for way, what in self.device.empty_copy().items()}
-        most = {} if cache == "warm" else {"most": 1}
-        found = timing.rounds(runs, n_rounds=_SAMPLES, sample_s=_SAMPLE_S, **most)
+        most = timing.ENOUGH_RUNS if cache == "warm" else 1
+        found = timing.rounds(runs, n_rounds=samples, sample_s=_SAMPLE_S, most=most)
         empty = timing.rounds(call, n_rounds=_SAMPLES, sample_s=_SAMPLE_S / 10)
         nothing = min((min(s) for s in empty.values()), default=0.0)
         return {way: max(min(s) - nothing, _LEAST_SHARE * min(s)) for way, s in found.items()}

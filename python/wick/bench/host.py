@@ -46,7 +46,8 @@ def cpus() -> list[int]:
     since the first one usually serves interrupts."""
     allowed = sorted(os.sched_getaffinity(0), reverse=True)
     seen: set[int] = set()
-    first, further = [], []
+    first: list[int] = []
+    further: list[int] = []
     for cpu in allowed:
         (further if cpu in seen else first).append(cpu)
         siblings = f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"

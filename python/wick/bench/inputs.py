@@ -45,7 +45,7 @@ def _whole_numbers(case: Case) -> int:
 def _random(
     shape: tuple[int, ...], dtype: torch.dtype, device: str, below: int, source: torch.Generator
 ) -> torch.Tensor:
-    options = {"generator": source, "device": device}
+    options: Any = {"generator": source, "device": device}
     if dtype.is_floating_point:
         made = torch.randn(shape, dtype=torch.float32, **options)
         return made.to(dtype)

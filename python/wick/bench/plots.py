@@ -170,7 +170,7 @@ def _scatter(panel: Any, rows: Sequence[Row], point: Any) -> None:
 def _by_flops(device: Mapping[str, Any], rows: Sequence[Row]) -> Any:
     plt = _pyplot()
     figure, panel = plt.subplots(figsize=(WIDTH, 4.2), layout="constrained")
-    intensity = [r.flops / r.moved_bytes for r in rows]
+    intensity = [(r.flops or 0.0) / r.moved_bytes for r in rows]
     slope = max(device["copy_bytes_per_s"].values())
     ceilings = {name: rate for name, rate in device["flops_per_s"].items() if rate}
     top = max(ceilings.values(), default=max(intensity) * slope)
@@ -208,9 +208,9 @@ def _by_bytes(device: Mapping[str, Any], rows: Sequence[Row]) -> Any:
             label=f"copy, {cache}",
         )
     _bytes_axis(panel)
-    _scatter(panel, rows, lambda r: (max(1, r.moved_bytes), r.moved_bytes / r.best_s))
+    _scatter(panel, rows, lambda r: (r.moved_bytes, r.moved_bytes / r.best_s))
     panel.set_yscale("log")
-    _spaced(panel, [max(1, r.moved_bytes) for r in rows])
+    _spaced(panel, [r.moved_bytes for r in rows])
     panel.yaxis.set_major_formatter(lambda y, _: words.amount(y, "B/s"))
     panel.set_xlabel("bytes read and written")
     panel.set_ylabel("bytes per second")
@@ -230,12 +230,13 @@ def _finish(figure: Any, panel: Any, device: Mapping[str, Any], remark: str) -> 
 def figures(facts: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
     """Every plot of a run by its file's name, without ending."""
     found: dict[str, Any] = {}
+    rows = [r for r in rows if r.moved_bytes > 0]  # the axes are logarithms
     for device, group in groupby(sorted(rows, key=lambda r: r.device), key=lambda r: r.device):
         found[_file_name("roofline", device)] = roofline(facts, list(group))
     by = lambda r: (r.operator, r.types, r.device)  # noqa: E731
     for (operator, types, device), group in groupby(sorted(rows, key=by), key=by):
         shown = list(group)
-        if len({r.moved_bytes for r in shown}) > 1 and min(r.moved_bytes for r in shown) > 0:
+        if len({r.moved_bytes for r in shown}) > 1:
             found[_file_name("sweep", operator, types, device)] = sweep(shown)
     return found
 

@@ -136,12 +136,17 @@ def _difference(field_: Field, ours: Any) -> float | None:
     return error if not error <= allowed else None  # a NaN differs
 
 
+def _most_runs(field_: Field) -> int:
+    """In one sample."""
+    return IN_PLACE_RUNS if field_.reset else timing.ENOUGH_RUNS
+
+
 def _cores(field_: Field, device: Any, sample_s: float) -> float:
     """CPU time over time: how many cores a call of ours keeps busy."""
     ours = field_.contenders[0]
     run = device.warm(ours.stmt, ours.names, field_.reset)
     with device.quiet():
-        n = timing.runs_for(run, 4 * sample_s, IN_PLACE_RUNS if field_.reset else 1 << 20)
+        n = timing.runs_for(run, 4 * sample_s, _most_runs(field_))
         time.sleep(0.005)  # threads of the call before may still be waiting for work, busily
         cpu, began = time.process_time(), time.perf_counter()
         run(n)
@@ -153,10 +158,10 @@ def _sample(
 ) -> tuple[dict[str, Times], timing.Run]:
     make = device.warm if cache == "warm" else device.cold
     runs = {c.name: make(c.stmt, c.names, field_.reset) for c in field_.contenders}
-    most = {"most": 1} if cache == "cold" else {"most": IN_PLACE_RUNS} if field_.reset else {}
+    most = 1 if cache == "cold" else _most_runs(field_)
     took = sum(max(run(1), effort.sample_s) for run in runs.values())
     n = max(effort.least, min(effort.rounds, int(effort.row_s / took)))
-    samples = timing.rounds(runs, n_rounds=n, sample_s=effort.sample_s, **most)
+    samples = timing.rounds(runs, n_rounds=n, sample_s=effort.sample_s, most=most)
     return {name: Times.of(s) for name, s in samples.items()}, runs["wick"]
 
 
@@ -175,8 +180,8 @@ def smallest_call(operator: Operator, case: Case, device: Any, seed: int) -> dic
             for cache in ("warm", "cold"):
                 make = device.warm if cache == "warm" else device.cold
                 runs = {c.name: make(c.stmt, c.names, only.reset) for c in only.contenders}
-                most = {"most": 1} if cache == "cold" else {}
-                samples = timing.rounds(runs, n_rounds=9, sample_s=5e-4, **most)
+                most = 1 if cache == "cold" else _most_runs(only)
+                samples = timing.rounds(runs, n_rounds=9, sample_s=5e-4, most=most)
                 found[cache] = min(statistics.median(s) for s in samples.values())
     except RuntimeError:
         return {}  # such a call is refused: sizes this small are nothing that it computes

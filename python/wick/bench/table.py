@@ -35,7 +35,7 @@ def _others(rows: Iterable[Row]) -> list[str]:
     """Names of the contenders besides the plain call, in the order of their first appearance."""
     found: dict[str, None] = {}
     for row in rows:
-        for name in [*row.times, *row.missing]:
+        for name in row.times:
             if name != "wick":
                 found[name] = None
     return list(found)

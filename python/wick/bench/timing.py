@@ -19,7 +19,7 @@ from typing import Any, Protocol
 Run = Callable[[int], float]
 """n runs; seconds per run."""
 
-_ENOUGH_RUNS = 1 << 22
+ENOUGH_RUNS = 1 << 22
 
 
 class Steps(Protocol):
@@ -41,7 +41,7 @@ def call_seconds(stmt: str, names: Mapping[str, Any]) -> Run:
     return lambda n: t.timeit(n) / n
 
 
-def runs_for(run: Run, sample_s: float, most: int = _ENOUGH_RUNS) -> int:
+def runs_for(run: Run, sample_s: float, most: int = ENOUGH_RUNS) -> int:
     """How many runs last about `sample_s`, at least one; found by trying, which also warms up."""
     n = 1
     while True:
@@ -57,7 +57,7 @@ def rounds(
     n_rounds: int,
     sample_s: float,
     progress: Steps | None = None,
-    most: int = _ENOUGH_RUNS,
+    most: int = ENOUGH_RUNS,
 ) -> dict[str, list[float]]:
     """Seconds per run of every contender in every round; each sample lasts about `sample_s`."""
     counts = {name: runs_for(run, sample_s, most) for name, run in contenders.items()}
