@@ -10,6 +10,7 @@
  * operator or for none.
  */
 #include "call.h"
+#include "tuned.h"
 
 #include <assert.h>
 #include <string.h>
@@ -96,7 +97,10 @@ static wick_status enter(wick_call_frame *f, wick_entry entry)
                          f->first_name);
     s = f->host->stream(ctx, f->first->device_index, &ctx->stream);
     ctx->device = f->first->device_index;
+    if (f->def->tune)
+        ctx->tuned = wick_tuned_find(f->op, f->def, ctx->device, f->types, f->binding.value);
     if (s == WICK_OK) s = entry(ctx, f->slots);
+    ctx->tuned = NULL;
     ctx->stream = stream;
     ctx->device = device;
     return s;
