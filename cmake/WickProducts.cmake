@@ -91,7 +91,8 @@ endif()
 
 # The one place where files are found by pattern: a new operator is one new file.
 file(GLOB_RECURSE WICK_OPS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ops/*.c)
-file(GLOB WICK_OP_HEADERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/wick/*.h ${PROJECT_SOURCE_DIR}/ops/*/*.h)
+file(GLOB WICK_OP_HEADERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/wick/*.h ${PROJECT_SOURCE_DIR}/ops/*.h
+     ${PROJECT_SOURCE_DIR}/ops/*/*.h)
 if(TARGET wick AND WICK_OPS)
     list(TRANSFORM WICK_OPS REPLACE "^${PROJECT_SOURCE_DIR}/" "" OUTPUT_VARIABLE op_names)
     add_custom_command(
