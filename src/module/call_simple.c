@@ -1,10 +1,11 @@
 /* call_simple.c -- the shortest way through a call, for operators over tensors of one shape
  *
  * Most calls of most operators are like this: required tensors of equal shape (T[*N] throughout),
- * contiguous, on one device, new results. For them the general way (call.c) asks many questions whose
- * answers are known, and its code, cold after torch's own, costs more than the questions. Here they
- * are asked in a few lines, of a plan that is a few bytes long. Whatever is not as expected is left
- * to the general way, which also has the words for what is wrong: nothing is refused here.
+ * contiguous, on one device, new results. For them the general way (call.c) asks many questions
+ * whose answers are known, and its code, cold after torch's own, costs more than the questions.
+ * Here they are asked in a few lines, of a plan that is a few bytes long. Whatever is not as
+ * expected is left to the general way, which also has the words for what is wrong: nothing is
+ * refused here.
  */
 #include "call.h"
 

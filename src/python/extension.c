@@ -115,9 +115,10 @@ static PyObject *expect(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(learnt_doc, "learnt()\n--\n\n"
-                         "What calls read where torch keeps it: of 'layout', 'memory', 'versions', 'devices' "
-                         "those that passed their check. The rest is asked for.");
+PyDoc_STRVAR(learnt_doc,
+             "learnt()\n--\n\n"
+             "What calls read where torch keeps it: of 'layout', 'memory', 'versions', 'devices' "
+             "those that passed their check. The rest is asked for.");
 
 static PyObject *learnt_parts(PyObject *module, PyObject *unused)
 {
@@ -127,9 +128,9 @@ static PyObject *learnt_parts(PyObject *module, PyObject *unused)
         const char *name;
         bool known;
     } parts[] = {{"layout", known.layout},
-        {"memory", known.memory},
-        {"versions", known.versions},
-        {"devices", known.devices}};
+                 {"memory", known.memory},
+                 {"versions", known.versions},
+                 {"devices", known.devices}};
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < sizeof parts / sizeof parts[0]; i++) {
         PyObject *name = parts[i].known ? PyUnicode_FromString(parts[i].name) : NULL;

@@ -55,10 +55,8 @@ void wick_torch_expect(uint64_t keys, wick_torch_tensor_kind kind)
     if (learnt.n_keys == TORCH_MAX_KEYS) return;
     for (int i = 0; i < learnt.n_keys; i++)
         if (learnt.known[i].keys == keys) return;
-    learnt.known[learnt.n_keys++] = (torch_known_keys){.keys = keys,
-                                                       .kind = (uint8_t)kind,
-                                                       .device_type = WICK_CUDA,
-                                                       .state = TORCH_EXPECTED};
+    learnt.known[learnt.n_keys++] = (torch_known_keys){
+        .keys = keys, .kind = (uint8_t)kind, .device_type = WICK_CUDA, .state = TORCH_EXPECTED};
 }
 
 static bool same_tensor(const wick_tensor *a, const wick_tensor *b)

@@ -1,8 +1,8 @@
 /* layout.c -- where torch keeps a tensor's sizes, strides, element type, memory and version
  *
  * torch does tell all of these in C, one call each: in a call of 100 ns those are half. They are
- * looked for in the examples (internals.c) with the public answers in hand, and what is not found, or
- * found in two places, goes on being asked for.
+ * looked for in the examples (internals.c) with the public answers in hand, and what is not found,
+ * or found in two places, goes on being asked for.
  */
 #include "internals.h"
 
@@ -35,13 +35,13 @@ static bool learn_sizes(const wick_torch_example *examples, int n, torch_layout 
     unsigned ranks = 0;
     for (int i = 0; i < n; i++) {
         if (!torch_may_be_read(&examples[i])) continue;
-        wick_tensor t =  torch_read_example(&examples[i]);
+        wick_tensor t = torch_read_example(&examples[i]);
         const char *impl = examples[i].impl;
         int64_t size = (int64_t)((uintptr_t)t.size - (uintptr_t)impl),
                 stride = (int64_t)((uintptr_t)t.stride - (uintptr_t)impl);
         if (!out->size) { /* the first one says where, the others must agree */
-            bool fits = size >= TORCH_FIRST_BYTE + TORCH_WORD && size < stride && stride < learnt.keys_at &&
-                        stride - size <= MOST_INLINE;
+            bool fits = size >= TORCH_FIRST_BYTE + TORCH_WORD && size < stride &&
+                        stride < learnt.keys_at && stride - size <= MOST_INLINE;
             if (!fits) return false;
             out->n_inline = (uint8_t)((stride - size) / TORCH_WORD);
             out->dim = (uint16_t)(size - TORCH_WORD);
@@ -68,7 +68,8 @@ static bool learn_dtype(const wick_torch_example *examples, int n, torch_layout 
 {
     uint64_t seen = 0;
     for (int i = 0; i < n; i++)
-        if (torch_may_be_read(&examples[i])) seen |= UINT64_C(1) <<  torch_read_example(&examples[i]).dtype;
+        if (torch_may_be_read(&examples[i]))
+            seen |= UINT64_C(1) << torch_read_example(&examples[i]).dtype;
     if (__builtin_popcountll(seen) < FEWEST_DTYPES) return false;
     for (int at = TORCH_FIRST_BYTE; at < learnt.keys_at; at += (int)sizeof(uint16_t)) {
         bool fits = true;
@@ -106,7 +107,10 @@ static void learn_device(const wick_torch_example *examples, int n, torch_layout
 }
 
 /* It can be where an object is: not small, not too large, aligned. */
-static bool is_address(uint64_t word) { return word >> 16 && !(word >> 56) && word % TORCH_WORD == 0; }
+static bool is_address(uint64_t word)
+{
+    return word >> 16 && !(word >> 56) && word % TORCH_WORD == 0;
+}
 
 /* The one pointer that is set in every tensor that requires a gradient, and in few others. Tensors
  * of inference mode have no version counter either, so they show nothing here. */
@@ -174,7 +178,7 @@ static bool learn_owner(const wick_torch_example *examples, int n, int data, int
         n_own += !examples[i].shared;
         n_shared += examples[i].shared;
         if (examples[i].shared) continue;
-        wick_tensor t =  torch_read_example(&examples[i]);
+        wick_tensor t = torch_read_example(&examples[i]);
         uint64_t start =
             (uintptr_t)t.data - offset_of(&examples[i]) * wick_dtype_size((wick_dtype)t.dtype);
         if (at != start || !at) return false;
@@ -190,7 +194,8 @@ static void learn_memory(const wick_torch_example *examples, int n, torch_layout
     }; /* a storage is at least this long: a place, a pointer, its end */
     uint16_t storage = find_word(examples, n, storage_of, has_memory);
     out->offset = find_word(examples, n, offset_of, has_memory);
-    for (int owner = DATA + TORCH_WORD; storage && out->offset && owner <= LAST; owner += TORCH_WORD)
+    for (int owner = DATA + TORCH_WORD; storage && out->offset && owner <= LAST;
+         owner += TORCH_WORD)
         if (learn_owner(examples, n, DATA, owner)) {
             out->storage = storage;
             out->data = DATA;
@@ -255,4 +260,3 @@ void torch_learn_layout(const wick_torch_example *examples, int n)
     for (int i = 0; i < learnt.n_keys; i++)
         learnt.known[i].in_place = layout.known && learnt.known[i].device_type == WICK_CPU;
 }
-

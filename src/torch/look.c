@@ -64,7 +64,7 @@ static inline bool read_in_place(int device_type, const char *impl, torch_handle
     out->device_type = device_type;
     out->device_index = -1;
     if (device_type != WICK_CPU) /* there are several */
-        out->device_index = (int8_t)impl[learnt.layout.device + 1];
+        out->device_index = (uint8_t)impl[learnt.layout.device + 1];
     out->size = (const int64_t *)(const void *)(impl + learnt.layout.size);
     out->stride = (const int64_t *)(const void *)(impl + learnt.layout.stride);
     out->handle = handle;

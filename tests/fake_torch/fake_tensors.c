@@ -114,8 +114,8 @@ static void set_dims(fake_tensor_impl *impl, int64_t dim, const int64_t *size,
     impl->dim = hidden & FAKE_RANK ? 77 : (uint64_t)dim;
     impl->far_dim = dim;
     impl->far = dim > INLINE || hidden & FAKE_SIZES;
-    memcpy(impl->far_size, size, (size_t)dim * sizeof *size);
-    memcpy(impl->far_stride, stride, (size_t)dim * sizeof *stride);
+    if (dim) memcpy(impl->far_size, size, (size_t)dim * sizeof *size);
+    if (dim) memcpy(impl->far_stride, stride, (size_t)dim * sizeof *stride);
     if (impl->far) impl->size[0] = (int64_t)(intptr_t)impl->far_size; /* instead: where they are */
     for (int64_t i = 0; i < dim && !impl->far; i++) {
         impl->size[i] = size[i];

@@ -2,7 +2,6 @@
 #include "support.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 wick_slot seen[WICK_MAX_PARAMS + WICK_MAX_NAMED];
@@ -36,13 +35,13 @@ wick_op *define_variants(const char *name, const char *signature, const test_var
 {
     enum { MOST = 64 };
     const wick_variant *pointers[MOST];
+    wick_variant all[MOST] = {0};
     char origin[128];
     wick_module *module = NULL;
 
     cr_assert_leq(n, (int)MOST);
     for (int i = 0; i < n; i++) {
-        wick_variant *v = calloc(1, sizeof *v);
-        cr_assert(v);
+        wick_variant *v = &all[i];
         for (int k = 0; k < WICK_MAX_VARIABLES; k++)
             v->types[k] = (uint8_t)variants[i].types[k];
         v->cpu = variants[i].cpu;

@@ -1,7 +1,8 @@
-/* test_call_cuda.c -- calls on a GPU: which function runs, on which stream, and where memory is made
+/* test_call_cuda.c -- calls on a GPU: which function runs, on which stream, and where memory is
+ * made
  *
- * The host's tensors are in the CPU's memory whatever device they say they are on, so what stands for
- * a CUDA function here can read and write them.
+ * The host's tensors are in the CPU's memory whatever device they say they are on, so what stands
+ * for a CUDA function here can read and write them.
  */
 #include "world.h"
 
@@ -54,7 +55,8 @@ Test(cuda, the_cuda_function_runs_on_the_hosts_stream)
     for (int form = 0; form < N_FORMS; form++) {
         wick_op *op = define_on("add", signatures[form], on_cpu, on_cuda);
         for (int device = 0; device < 2; device++) {
-            wick_value args[] = {on(F32(a, 4), WICK_CUDA, device), on(F32(b, 4), WICK_CUDA, device)},
+            wick_value args[] = {on(F32(a, 4), WICK_CUDA, device),
+                                 on(F32(b, 4), WICK_CUDA, device)},
                        results[1] = {0};
             cr_assert_eq(invoke(op, args, results), WICK_OK, "%s", wick_ctx_message(&test_ctx));
             cr_assert_ran_on(device);
@@ -195,7 +197,8 @@ static wick_status with_scratch(wick_ctx *ctx, const wick_slot *slot)
 
 Test(cuda, scratch_is_on_the_device)
 {
-    wick_op *op = define_on("work", "x: f32[N] -> y: f32[N] scratch w: f64[N]", on_cpu, with_scratch);
+    wick_op *op =
+        define_on("work", "x: f32[N] -> y: f32[N] scratch w: f64[N]", on_cpu, with_scratch);
     wick_value args[] = {on(F32(a, 4), WICK_CUDA, 1)}, results[1] = {0};
     cr_assert_eq(invoke(op, args, results), WICK_OK, "%s", wick_ctx_message(&test_ctx));
     cr_assert_eq(world.n_empty, 2);

@@ -14,7 +14,7 @@ static wick_status host_empty(wick_ctx *ctx, wick_dtype dtype, int device_type, 
     if (fails_now()) return wick_fail(ctx, WICK_ENOMEM, "the host has no memory");
     int64_t *block = calloc(2 * WICK_MAX_RANK + 64, sizeof *block);
     cr_assert(block);
-    memcpy(block, size, (size_t)dim * sizeof *size);
+    if (dim) memcpy(block, size, (size_t)dim * sizeof *size);
     wick_shape_contiguous_strides(dim, size, block + WICK_MAX_RANK);
     *out = (wick_tensor){.data = device_type == WICK_META ? NULL : block + 2 * WICK_MAX_RANK,
                          .dim = dim,

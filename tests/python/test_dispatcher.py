@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 import torch
 from support import ADD, ADD_IN_PLACE, Made
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from wick import _calls
 
 Maker = Callable[..., Made]
 
@@ -26,6 +29,28 @@ def bump(make: Maker) -> Made:
 
 def names(graph: torch.fx.Graph) -> list[str]:
     return [str(n.target) for n in graph.nodes if n.op == "call_function"]
+
+
+# ---- how it is known what is plain ----
+
+
+def test_the_keys_of_tensors_on_a_gpu_are_foreseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    foreseen: dict[int, int] = {}
+    examples = _calls._examples()
+    recorder = SimpleNamespace(expect=lambda keys, kind: foreseen.__setitem__(kind, keys))
+    monkeypatch.setattr(_calls, "_wick", recorder)
+    _calls._expect_cuda(examples)
+    with FakeTensorMode():  # needs no GPU; its tensors have the keys of real ones, and Python's
+        x = torch.empty(2, device="cuda")
+        with torch.inference_mode():
+            y = torch.empty(2, device="cuda")
+    for kind, t in ((_calls._PLAIN, x), (_calls._INFERENCE, y)):
+        keys = torch._C._dispatch_keys(t)
+        for name in ("Python", "PythonTLSSnapshot"):
+            keys = keys.remove(getattr(torch._C.DispatchKey, name))
+        assert foreseen[kind] == keys.raw_repr(), (kind, keys)
 
 
 # ---- tensors that are not what their memory says ----
@@ -289,18 +314,13 @@ def test_opcheck_of_schema_and_fake(add: Made, bump: Made) -> None:
 
 
 def test_plain_calls_are_direct_here() -> None:
-    from wick import _calls
-
     assert _calls.mode in ("internals", "dlpack", "dispatcher")
 
 
 def test_a_plain_call_does_not_pass_the_dispatcher(
     make: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from wick import _calls
-
     add = make(ADD)  # it has not looked its overload up yet
-
     if _calls.mode == "dispatcher":
         pytest.skip("every call passes the dispatcher in this mode")
     calls = []

@@ -11,15 +11,14 @@ void torch_begin(void)
 
 wick_torch_example example_of(torch_handle handle, wick_torch_tensor_kind kind)
 {
-    return (wick_torch_example){.impl = fake_impl_of(handle),
-                                .keys = fake_keys(handle),
-                                .kind = kind,
-                                .requires_grad = fake_requires_grad(handle),
-                                .storage = fake_facts_of(handle)->device == FAKE_CPU
-                                               ? fake_storage_of(handle)
-                                               : NULL,
-                                .shared = fake_is_shared(handle),
-                                .version = (uint32_t)fake_version(handle)};
+    return (wick_torch_example){
+        .impl = fake_impl_of(handle),
+        .keys = fake_keys(handle),
+        .kind = kind,
+        .requires_grad = fake_requires_grad(handle),
+        .storage = fake_facts_of(handle)->device == FAKE_CPU ? fake_storage_of(handle) : NULL,
+        .shared = fake_is_shared(handle),
+        .version = (uint32_t)fake_version(handle)};
 }
 
 /* Of several ranks, element types, offsets and versions; two that require a gradient, one that
