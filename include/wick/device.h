@@ -54,9 +54,6 @@ static __device__ __forceinline__ void wick_store16_once(void *to, uint4 v)
 
 #if WICK_T != 0
 
-/* Elements of T in 16 bytes. */
-enum { WICK_PACK = 16 / sizeof(T) };
-
 static __device__ __forceinline__ void wick_load(T *to, const T *from, int n)
 {
     if (n == WICK_PACK) {

@@ -52,4 +52,9 @@ WICK_FN A wick_A(T v) { return (A)v; }
 WICK_FN T wick_T(A a) { return (T)a; }
 #endif
 
+#if WICK_T != 0
+/* Elements of T in 16 bytes, the widest access of a GPU's thread. */
+enum { WICK_PACK = 16 / (int)sizeof(T) };
+#endif
+
 #endif /* WICK_ELEMENT_H */

@@ -1,8 +1,8 @@
 """wick new: scaffolds an operator, or a package of operators, with Python's own library alone.
 
-What is written are the files of templates/operator and templates/package, which are complete: in
-them the operator is called my_op and the package my_package, and those names are replaced, in the
-text as in the names of files.
+What is written are the files of templates/operator, templates/cuda (what is different where an
+operator has a CUDA half) and templates/package, which are complete: in them the operator is called
+my_op and the package my_package, and those names are replaced, in the text as in the names of files.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ _EPILOG = """\
 Examples:
   wick new softclip                   softclip.c, its reference, test and sizes, in this folder
   python -m pytest test_softclip.py   it passes as it is
+  wick new --cuda softclip            softclip.cu, with kernels
   wick new --package acme             a package that pip installs, with tests and a CI file
   cd acme && wick new softclip        one more operator in it
 """
@@ -132,13 +133,17 @@ def _package_in(folder: str) -> str | None:
     return None
 
 
-def operator_files(name: str, package: str | None) -> dict[str, str]:
+def operator_files(name: str, package: str | None, cuda: bool = False) -> dict[str, str]:
     """One operator; in a package its files lie in ops/ and tests/, and the test imports that."""
     files = _read_template("operator")
+    source = "my_op.c"
+    if cuda:
+        files = {p: text for p, text in files.items() if p != source} | _read_template("cuda")
+        source = "my_op.cu"
     if package:
         _edit(
             files,
-            "my_op.c",
+            source,
             ("#include <wick/op.h>\n\n", f"#include <wick/op.h>\n\nWICK_NAMESPACE({package});\n"),
             ("(test_my_op.py)", "(tests/test_my_op.py)"),
         )
@@ -147,7 +152,7 @@ def operator_files(name: str, package: str | None) -> dict[str, str]:
             "test_my_op.py",
             ("import wick\n", f"import {package} as op\n"),
             ("HERE = Path(__file__).parent\n", 'HERE = Path(__file__).parent.parent / "ops"\n'),
-            ('op = wick.load(HERE / "my_op.c")\n', ""),
+            (f'op = wick.load(HERE / "{source}")\n', ""),
             (" test_my_op.py", " tests/test_my_op.py"),
         )
         files = {
@@ -187,16 +192,15 @@ def _parse(argv: list[str]) -> argparse.Namespace:
         "--dir", metavar="D", default=".", help="the folder to write into (else this one)"
     )
     parser.add_argument("--force", action="store_true", help="write over files that exist")
-    parser.add_argument(
-        "--cuda", action="store_true", help="an operator with a CUDA half (not there yet)"
-    )
+    parser.add_argument("--cuda", action="store_true", help="an operator with a CUDA half")
     return parser.parse_args(argv)
 
 
 def _run(options: argparse.Namespace) -> None:
-    if options.cuda:
+    if options.cuda and options.package:
         raise RefusedError(
-            "operators with a CUDA half are not there yet; without --cuda you get one for the CPU"
+            "--cuda is for an operator: make the package, and in its folder say wick new --cuda",
+            2,
         )
     check_name(options.name, options.package)
     name, folder = options.name, options.dir
@@ -206,7 +210,7 @@ def _run(options: argparse.Namespace) -> None:
         steps = [f"cd {folder}", "pip install -e .", "python -m pytest"]
     else:
         package = _package_in(folder)
-        written = _write(operator_files(name, package), folder, options.force)
+        written = _write(operator_files(name, package, options.cuda), folder, options.force)
         test = next(p for p in written if os.path.basename(p) == f"test_{name}.py")
         steps = [f"python -m pytest {test}"]
     for path in written:

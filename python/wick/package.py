@@ -86,14 +86,15 @@ def _check_namespace(loaded: Loaded, wanted: list[str]) -> None:
 
 
 def _sources(path: str, patterns: Iterable[str]) -> list[str]:
-    found = []
+    found: list[str] = []
+    missing: list[str] = []
     for pattern in patterns:
         matches = sorted(glob.glob(pattern)) if "*" in pattern else [pattern]
-        missing = [m for m in matches or [pattern] if not os.path.exists(m)]
-        if missing:
-            raise ImportError(
-                f"{missing[0]} is not there, but {path} names it: the source tree has moved "
-                "or changed. Install it again: pip install -e ."
-            )
-        found += [m for m in matches if m not in found]
+        missing += [m for m in matches or [pattern] if not os.path.exists(m)]
+        found += [m for m in matches if m not in found and os.path.exists(m)]
+    if missing and (not found or any("*" not in m for m in missing)):
+        raise ImportError(
+            f"{missing[0]} is not there, but {path} names it: the source tree has moved "
+            "or changed. Install it again: pip install -e ."
+        )
     return found

@@ -82,11 +82,12 @@ static const struct argp_option new_options[] = {
     {"package", 256, NULL, 0, "a package that pip installs, in a folder NAME", 0},
     {"dir", 257, "DIR", 0, "the folder to write into (else this one)", 0},
     {"force", 258, NULL, 0, "write over files that exist", 0},
-    {"cuda", 259, NULL, 0, "an operator with a CUDA half (not there yet)", 0},
+    {"cuda", 259, NULL, 0, "an operator with a CUDA half", 0},
     {0}};
 
 static const cli_pair new_examples[] = {
     {"wick new softclip", "softclip.c, its reference, test and sizes, in this folder"},
+    {"wick new --cuda softclip", "softclip.cu, with kernels for the GPU"},
     {"wick new --package acme", "a package that pip installs, with tests and a CI file"},
     {"cd acme && wick new softclip", "one more operator in it"},
     {0}};

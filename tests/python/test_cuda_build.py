@@ -569,9 +569,9 @@ static __global__ void OP_scalar(const T *x, const T *bias, A scale, T *y, int64
 WICK_IMPL wick_status OP_cuda(wick_ctx *ctx, const T *x, const T *bias, double scale, T *y,
                               int64_t N, int64_t C)
 {
-    int64_t pack = 16 / (int64_t)sizeof(T), width = 1;
-    bool packed = C % pack == 0 && wick_aligned16(x) && wick_aligned16(bias) && wick_aligned16(y);
-    int64_t cols = packed ? C / pack : C;
+    int64_t width = 1;
+    bool packed = C % WICK_PACK == 0 && wick_aligned16(x) && wick_aligned16(bias) && wick_aligned16(y);
+    int64_t cols = packed ? C / WICK_PACK : C;
     while (width < THREADS && width < cols)
         width *= 2;
     wick_dim3 block = wick_2d(width, THREADS / width);

@@ -480,16 +480,43 @@ def test_nvrtc_is_found_in_nvidias_wheel(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(gpu, "_toolkits", lambda m: [])
     monkeypatch.setattr("ctypes.util.find_library", lambda name: None)
     torch = {**CUDA, "file": str(tmp_path / "torch" / "__init__.py")}
-    found = only(gpu.check_nvrtc(gpu_machine(torch=torch)))
+    alone = {"env": {"PATH": ""}, "package": str(tmp_path / "wick")}
+    found = only(gpu.check_nvrtc(gpu_machine(torch=torch, **alone)))
     assert found.id == "nvrtc-missing" and found.remedy.endswith("install nvidia-cuda-nvrtc")
-    old = {**torch, "cuda": "12.8"}
-    assert only(gpu.check_nvrtc(gpu_machine(torch=old))).remedy.endswith("nvidia-cuda-nvrtc-cu12")
+    old = gpu_machine(torch={**torch, "cuda": "12.8"}, **alone)
+    assert only(gpu.check_nvrtc(old)).remedy.endswith("nvidia-cuda-nvrtc-cu12")
     library = tmp_path / "nvidia" / "cu13" / "lib"
     library.mkdir(parents=True)
     (library / "libnvrtc-builtins.so.13.0").touch()
-    assert only(gpu.check_nvrtc(gpu_machine(torch=torch))).id == "nvrtc-missing"
+    assert only(gpu.check_nvrtc(gpu_machine(torch=torch, **alone))).id == "nvrtc-missing"
     (library / "libnvrtc.so.13").touch()
-    assert only(gpu.check_nvrtc(gpu_machine(torch=torch))).level == OK
+    assert only(gpu.check_nvrtc(gpu_machine(torch=torch, **alone))).level == OK
+    found = only(gpu.check_nvrtc(gpu_machine(torch=torch, driver={"cuda": [12, 8]}, **alone)))
+    assert found.id == "nvrtc-new" and "CUDA 13" in found.text and "CUDA 12.8" in found.text
+
+
+def test_what_compiles_kernels_without_nvrtc(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu, "_toolkits", lambda m: [])
+    monkeypatch.setattr("ctypes.util.find_library", lambda name: None)
+    nvcc = tmp_path / "nvcc"
+    nvcc.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n")
+    nvcc.chmod(0o755)
+    alone = {"package": str(tmp_path / "wick"), "torch": {"version": "2.13.0+cpu"}}
+    with_nvcc = machine(env={"PATH": str(tmp_path)}, **alone)
+    assert "compiled by nvcc" in only(gpu.check_nvrtc(with_nvcc)).text
+    nothing = machine(env={"PATH": ""}, **alone)
+    assert only(gpu.check_nvrtc(nothing)).level == OK, "a machine for the CPU alone"
+    assert "<<<>>>" in only(gpu.check_nvcc(nothing)).text
+    there = machine(env={"PATH": "", "WICK_NVRTC": str(nvcc)}, **alone)
+    assert only(gpu.check_nvrtc(there)).detail == str(nvcc)
+    lost = machine(env={"PATH": "", "WICK_NVRTC": "/nowhere/libnvrtc.so"}, **alone)
+    assert only(gpu.check_nvrtc(lost)).id == "nvrtc-setting"
+    lost = machine(env={"PATH": "", "WICK_CUDA_COMPILER": "/nowhere/nvcc"}, **alone)
+    assert only(gpu.check_nvcc(lost)).id == "nvcc-setting"
+    named = machine(env={"PATH": "", "WICK_CUDA_COMPILER": str(nvcc)}, **alone)
+    assert only(gpu.check_nvcc(named)).level == OK
 
 
 def test_nvcc_of_another_cuda(tmp_path: Path) -> None:

@@ -173,11 +173,57 @@ def test_a_folder_that_cannot_be_written(
     assert said.startswith("wick new: ") and str(tmp_path / "file") in said
 
 
-def test_cuda_is_refused_and_not_pretended(
+# ---- with a CUDA half ----
+
+CUDA = ["{}.cu", "{}.md", "{}.py", "{}.shapes.txt", "test_{}.py"]
+
+
+def test_the_operator_with_kernels_passes_its_own_test(tmp_path: Path) -> None:
+    assert new("softclip", "--cuda", "--dir", str(tmp_path)) == 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(f.format("softclip") for f in CUDA)
+    assert "my_op" not in "".join(p.read_text() for p in tmp_path.iterdir())
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_softclip.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout and "warning" not in done.stdout
+
+
+def test_its_kernels_compile_for_every_gpu(tmp_path: Path) -> None:
+    assert new("softclip", "--cuda", "--dir", str(tmp_path)) == 0
+    output = tmp_path / "softclip.so"
+    archs = ["--arch", "sm_75,sm_80,sm_90,sm_100"]
+    done = subprocess.run(
+        [command(), "build", "-q", "--include", INCLUDE, *archs, "-o", output, "softclip.cu"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    if "no NVRTC" in done.stderr:
+        pytest.skip("neither NVRTC nor nvcc is here")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_an_operator_with_kernels_in_a_package(tmp_path: Path) -> None:
+    assert new("--package", "acme", "--dir", str(tmp_path)) == 0
+    assert new("softclip", "--cuda", "--dir", str(tmp_path / "acme")) == 0
+    source = (tmp_path / "acme" / "ops" / "softclip.cu").read_text()
+    assert "WICK_NAMESPACE(acme);" in source
+    test = (tmp_path / "acme" / "tests" / "test_softclip.py").read_text()
+    assert "import acme as op" in test and "wick.load" not in test
+    assert "ops/*.cu" in (tmp_path / "acme" / "CMakeLists.txt").read_text()
+
+
+def test_a_package_is_made_before_its_operators(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert new("softclip", "--cuda", "--dir", str(tmp_path)) == 1
-    assert "not there yet" in capsys.readouterr().err
+    assert new("acme", "--package", "--cuda", "--dir", str(tmp_path)) == 2
+    assert "make the package, and in its folder say wick new --cuda" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
@@ -205,4 +251,7 @@ def test_the_sizes_name_the_signature_s_dims(tmp_path: Path) -> None:
 def test_templates_are_installed_without_leftovers() -> None:
     root = NEW.parent / "templates"
     names = [n for _, _, files in os.walk(root) for n in files if not n.endswith(".pyc")]
-    assert len(names) == len(cli_new.operator_files("x", None)) + len(cli_new.package_files("x"))
+    cuda = [n for n in os.listdir(root / "cuda") if not n.endswith(".pyc") and "." in n]
+    assert len(names) == len(cuda) + len(cli_new.operator_files("x", None)) + len(
+        cli_new.package_files("x")
+    )

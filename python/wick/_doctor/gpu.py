@@ -134,6 +134,8 @@ def find_nvrtc(m: Machine) -> str | None:
         torch = os.path.dirname(m.torch["file"])
         site = os.path.dirname(torch)
         patterns = [f"{torch}/lib/libnvrtc*.so*", f"{site}/nvidia/*/lib/libnvrtc*.so*"]
+    site = os.path.dirname(m.package)
+    patterns.append(f"{site}/nvidia/*/lib/libnvrtc*.so*")
     patterns += [f"{folder}/lib64/libnvrtc.so*" for folder in _toolkits(m)]
     for pattern in patterns:
         found = [f for f in sorted(glob.glob(pattern)) if not re.search(r"builtins|\.alt\.", f)]
@@ -142,16 +144,47 @@ def find_nvrtc(m: Machine) -> str | None:
     return ctypes.util.find_library("nvrtc")
 
 
+def find_nvcc(m: Machine) -> str | None:
+    """As src/build/nvcc.c does: WICK_CUDA_COMPILER may name it."""
+    named = m.env.get("WICK_CUDA_COMPILER", "")
+    if named not in ("", "nvcc", "nvrtc"):
+        return m.which(named)
+    beside = (os.path.join(folder, "bin", "nvcc") for folder in _toolkits(m))
+    return m.which("nvcc") or next((path for path in beside if os.access(path, os.X_OK)), None)
+
+
 def check_nvrtc(m: Machine) -> list[Finding]:
-    found = find_nvrtc(m)
+    given = m.env.get("WICK_NVRTC", "")
+    if given and not os.path.exists(given):
+        text = f"WICK_NVRTC is {given}, which is not there: no kernel can be compiled"
+        return [problem("nvrtc-setting", text, "unset WICK_NVRTC")]
+    found = given or find_nvrtc(m)
     if found:
-        return [ok("nvrtc", "NVRTC, the compiler of device code, is there", found)]
-    if not m.torch.get("cuda"):
-        return [ok("nvrtc", "no NVRTC, which is needed for CUDA operators only")]
-    major = numbers(m.torch["cuda"])[0]
+        return _nvrtc_and_driver(m, found) or [
+            ok("nvrtc", "NVRTC, the compiler of kernels, is there", found)
+        ]
+    if find_nvcc(m):
+        return [ok("nvrtc", "no NVRTC: kernels are compiled by nvcc, which takes longer")]
+    if not m.torch.get("cuda") and not _devices(m):
+        return [ok("nvrtc", "no NVRTC, which only the kernels of CUDA operators need")]
+    major = numbers(m.torch.get("cuda") or "13.0")[0]
     wheel = "nvidia-cuda-nvrtc" if major >= 13 else f"nvidia-cuda-nvrtc-cu{major}"
-    text = f"torch is built for CUDA {m.torch['cuda']}, but no NVRTC is beside it"
+    text = "there is neither NVRTC nor nvcc: kernels that are not compiled yet cannot be"
     return [warning("nvrtc-missing", text, f"{m.pip} install {wheel}")]
+
+
+def _nvrtc_and_driver(m: Machine, path: str) -> list[Finding]:
+    """A driver takes machine code of its own major version of CUDA and of those before."""
+    version = re.search(r"\.so\.(\d+)", os.path.basename(os.path.realpath(path)))
+    driver = m.driver.get("cuda")
+    if not version or not driver or int(version[1]) <= driver[0]:
+        return []
+    text = (
+        f"NVRTC is of CUDA {version[1]}, the driver goes up to CUDA {driver[0]}.{driver[1]}: "
+        "it may refuse what NVRTC makes"
+    )
+    remedy = f"{m.pip} install nvidia-cuda-nvrtc-cu{driver[0]}    # or update the driver"
+    return [warning("nvrtc-new", text, remedy, path)]
 
 
 def check_nvcc(m: Machine) -> list[Finding]:
@@ -160,10 +193,13 @@ def check_nvcc(m: Machine) -> list[Finding]:
     if home and not os.path.exists(os.path.join(home, "bin", "nvcc")):
         text = f"CUDA_HOME is {home}, where there is no bin/nvcc"
         found.append(warning("nvcc-home", text, "unset CUDA_HOME"))
-    beside = (os.path.join(folder, "bin", "nvcc") for folder in _toolkits(m))
-    nvcc = m.which("nvcc") or next((path for path in beside if os.access(path, os.X_OK)), None)
+    nvcc = find_nvcc(m)
+    named = m.env.get("WICK_CUDA_COMPILER", "")
+    if not nvcc and named not in ("", "nvrtc"):
+        text = f"WICK_CUDA_COMPILER is {named}, which cannot be run: no kernel can be compiled"
+        return [*found, problem("nvcc-setting", text, "unset WICK_CUDA_COMPILER")]
     if not nvcc:
-        return [*found, ok("nvcc", "no nvcc, and none is needed: not to load, not to build")]
+        return [*found, ok("nvcc", "no nvcc, which only files that launch with <<<>>> need")]
     code, out, err = run([nvcc, "--version"], m.env, timeout=30)
     release = re.search(r"release (\d+\.\d+)", out)
     if code or not release:
@@ -177,4 +213,5 @@ def check_nvcc(m: Machine) -> list[Finding]:
         )
         remedy = f"export CUDA_HOME=/usr/local/cuda-{wanted}    # if that toolkit is installed"
         return [*found, warning("nvcc-version", text, remedy, nvcc)]
-    return [*found, ok("nvcc", f"nvcc of CUDA {release[1]}, which Wick does not need", nvcc)]
+    text = f"nvcc of CUDA {release[1]}, for files that launch with <<<>>>"
+    return [*found, ok("nvcc", text, nvcc)]
