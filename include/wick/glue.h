@@ -45,6 +45,8 @@ typedef struct wick_op_entry {
     int64_t line;          /* of WICK_OP */
     const wick_variant *const *variants;
     int64_t n_variants;
+    const char *tune; /* launch choices: "threads: 128 256, rows:", a knob without values being
+                         another operator's; NULL: none */
 } wick_op_entry;
 
 #define WICK_MODULE_MAGIC 0x4b434957u /* "WICK" */

@@ -67,6 +67,7 @@ typedef struct wick_scan_op {
     int variables[WICK_MAX_VARIABLES]; /* of each variable of the signature: its index in the file's
                                         */
     bool has_cpu, has_cuda;            /* the text defines <name>_cpu, <name>_cuda */
+    wick_tune *tune;                   /* from WICK_TUNE; NULL: none */
 } wick_scan_op;
 
 typedef struct wick_scan_kernel {
@@ -96,6 +97,8 @@ typedef struct wick_scan {
     int n_kernels;
     bool needs_nvcc; /* it launches with <<<>>> */
     bool fast_math;  /* it says WICK_FAST_MATH */
+    int n_knobs; /* of all WICK_TUNE together, in order of appearance: their places in ctx->tuned */
+    const char *knobs[WICK_MAX_KNOBS];
     int n_variables; /* of all operators together, in order of appearance */
     wick_variable variables[WICK_MAX_VARIABLES];
 } wick_scan;
@@ -104,6 +107,25 @@ typedef struct wick_scan {
  */
 wick_status wick_scan_source(wick_ctx *ctx, const wick_source *source, wick_scan *out);
 void wick_scan_free(wick_scan *scan);
+
+/* WICK_OP(name, "text") or WICK_TUNE. */
+typedef struct wick_scan_macro {
+    const char *called;
+    wick_token name;
+    int64_t line;
+    wick_text text; /* the literals joined and decoded; owned */
+} wick_scan_macro;
+
+/* Reads one from behind its (; *out is to be freed in any case. `what` the text is: for messages.
+ */
+wick_status wick_scan_macro_read(wick_ctx *ctx, const wick_scan *scan, wick_lexer *lex,
+                                 const wick_token *called, const char *what, wick_scan_macro *out);
+wick_status wick_scan_fail(wick_ctx *ctx, const wick_scan *scan, const wick_scan_macro *macro,
+                           const char *words);
+/* scan_tune.c: every WICK_TUNE. Part of wick_scan_source. */
+wick_status wick_scan_tune(wick_ctx *ctx, wick_scan *scan);
+/* An operator's choices for the table: all knobs of the file, in their places. */
+void wick_scan_print_tune(wick_text *out, const wick_scan *scan, const wick_scan_op *op);
 /* split.c: fills in host_text, device_text and what goes with them. Part of wick_scan_source. */
 wick_status wick_scan_split(wick_ctx *ctx, wick_scan *scan);
 /* The namespace for the table: the file's, else the options', else NULL. Refuses what is not a C

@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pwd.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,25 +17,6 @@ typedef struct seal {
 static const char seal_magic[8] = {'W', 'I', 'C', 'K', 'S', 'E', 'A', 'L'};
 
 /* ---- the folder ---- */
-
-static void add_home_cache(wick_text *path)
-{
-    const char *home = getenv("HOME");
-    const struct passwd *user = home && *home ? NULL : getpwuid(geteuid());
-    if (user) home = user->pw_dir;
-    if (home && *home) wick_text_printf(path, "%s/.cache/wick", home);
-}
-
-static void add_folder(wick_text *path, const char *given)
-{
-    const char *own = given ? given : getenv("WICK_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME");
-    if (own && *own)
-        wick_text_add(path, own);
-    else if (xdg && *xdg)
-        wick_text_printf(path, "%s/wick", xdg);
-    else
-        add_home_cache(path);
-}
 
 /* Every folder on the way, private to the user. 0, or errno. */
 static int make_folders(char *path)
@@ -103,7 +82,7 @@ wick_status wick_cache_open(wick_ctx *ctx, const char *given, wick_cache *out)
 {
     wick_text path = {0};
     *out = (wick_cache){0};
-    add_folder(&path, given);
+    wick_cache_root(&path, given);
     wick_status s = path.size ? open_folder(ctx, &path, out) : WICK_OK;
     if (!path.size)
         out->why = wick_strdup("there is no home folder for a cache (set WICK_CACHE_DIR)");

@@ -29,7 +29,8 @@ static wick_status fill_entry(wick_ctx *ctx, wick_scan *scan, const wick_scan_op
 {
     wick_text text = {0};
     wick_signature_print(&text, op->signature);
-    *out = (wick_op_entry){scan->ns, op->name, NULL, scan->doc, scan->file, op->line, NULL, 0};
+    *out = (wick_op_entry){
+        .ns = scan->ns, .name = op->name, .doc = scan->doc, .file = scan->file, .line = op->line};
     if (!text.failed)
         out->signature = wick_arena_strndup(&scan->arena, wick_text_str(&text), text.size);
     wick_text_free(&text);

@@ -307,6 +307,19 @@ static int64_t add_pointers(wick_text *out, const wick_unit *units, int64_t n,
     return count;
 }
 
+static void add_tune(wick_text *out, const wick_scan *scan, const wick_scan_op *op)
+{
+    wick_text choices = {0};
+    if (op->tune) wick_scan_print_tune(&choices, scan, op);
+    out->failed = out->failed || choices.failed;
+    if (op->tune)
+        add_literal(out, wick_text_str(&choices));
+    else
+        wick_text_add(out, "NULL");
+    wick_text_add(out, "},\n");
+    wick_text_free(&choices);
+}
+
 static void add_op_entry(wick_text *out, const wick_unit *unit, const wick_scan_op *op,
                          int64_t number, int64_t count)
 {
@@ -327,8 +340,9 @@ static void add_op_entry(wick_text *out, const wick_unit *unit, const wick_scan_
     add_literal(out, unit->scan->file);
     wick_text_printf(out, ", %lld, ", (long long)op->line);
     if (count > 0)
-        wick_text_printf(out, "wick_op_%lld, %lld},\n", (long long)number, (long long)count);
-    if (count == 0) wick_text_add(out, "NULL, 0},\n");
+        wick_text_printf(out, "wick_op_%lld, %lld, ", (long long)number, (long long)count);
+    if (count == 0) wick_text_add(out, "NULL, 0, ");
+    add_tune(out, unit->scan, op);
     wick_text_free(&signature);
 }
 
@@ -383,6 +397,8 @@ static void add_head(wick_text *out, const wick_unit *unit)
                          scan->variables[i].name);
     }
     add_choices(out, scan);
+    for (int i = 0; i < scan->n_knobs; i++)
+        wick_text_printf(out, "enum { WICK_TUNE_%s = %d };\n", scan->knobs[i], i);
 }
 
 static void add_source(wick_text *out, const wick_scan *scan, const char *text)

@@ -1,8 +1,8 @@
 /* scan.c -- reads the operators out of a source
  *
- * WICK_OP and WICK_NAMESPACE are read from the text, never from the preprocessor: hence literal and
- * at the top level. Everything that can be said before a compiler runs is said here, with the line
- * it is about.
+ * WICK_OP, WICK_NAMESPACE and WICK_TUNE (scan_tune.c) are read from the text, never from the
+ * preprocessor: hence literal and at the top level. Everything that can be said before a compiler
+ * runs is said here, with the line it is about.
  */
 #include "builder.h"
 
@@ -161,11 +161,12 @@ static wick_status read_doc(wick_ctx *ctx, wick_scan *scan)
 
 /* ---- WICK_OP, WICK_NAMESPACE ---- */
 
-static wick_status fail_at(wick_ctx *ctx, const wick_scan *scan, int64_t line, const char *words,
-                           const wick_token *name)
+wick_status wick_scan_fail(wick_ctx *ctx, const wick_scan *scan, const wick_scan_macro *macro,
+                           const char *words)
 {
-    return wick_fail(ctx, WICK_EINVAL, "%s:%lld: WICK_OP(%.*s): %s", scan->file, (long long)line,
-                     name ? (int)name->size : 0, name ? name->start : "", words);
+    return wick_fail(ctx, WICK_EINVAL, "%s:%lld: %s(%.*s): %s", scan->file, (long long)macro->line,
+                     macro->called, (int)macro->name.size,
+                     macro->name.start ? macro->name.start : "", words);
 }
 
 static wick_status read_namespace(wick_ctx *ctx, wick_scan *scan, wick_lexer *lex, int64_t line)
@@ -191,30 +192,43 @@ static wick_status read_namespace(wick_ctx *ctx, wick_scan *scan, wick_lexer *le
     return WICK_OK;
 }
 
-/* The joined literals up to the closing parenthesis. */
-static wick_status read_literals(wick_ctx *ctx, const wick_scan *scan, wick_lexer *lex,
-                                 const wick_token *name, int64_t line, wick_text *out)
+/* What is wrong with `what` the literal is. */
+static wick_status fail_literal(wick_ctx *ctx, const wick_scan *scan, const wick_scan_macro *macro,
+                                const char *before, const char *what, const char *after)
 {
-    wick_token t = wick_lex_next(lex);
-    if (!wick_token_is(&t, ",")) {
-        return fail_at(ctx, scan, line, "a comma and the signature are missing", name);
-    }
+    wick_text all = {0};
+    wick_text_printf(&all, "%s%s%s", before, what, after);
+    wick_status status = wick_scan_fail(ctx, scan, macro, wick_text_str(&all));
+    wick_text_free(&all);
+    return status;
+}
+
+wick_status wick_scan_macro_read(wick_ctx *ctx, const wick_scan *scan, wick_lexer *lex,
+                                 const wick_token *called, const char *what, wick_scan_macro *out)
+{
+    wick_token t;
+    *out = (wick_scan_macro){.line = called->line};
+    out->called = wick_token_is(called, "WICK_OP") ? "WICK_OP" : "WICK_TUNE";
+    wick_token name = wick_lex_next(lex);
+    if (name.kind != WICK_TOKEN_NAME)
+        return wick_scan_fail(ctx, scan, out, "expected the operator's name, a C identifier");
+    out->name = name;
+    if (called->braces > 0)
+        return wick_scan_fail(ctx, scan, out, "stands inside braces; write it at the top level");
     t = wick_lex_next(lex);
-    if (t.kind != WICK_TOKEN_STRING) {
-        return fail_at(ctx, scan, line,
-                       "the signature must be a string literal: it is read from the text, before "
-                       "macros are expanded",
-                       name);
-    }
-    for (; t.kind == WICK_TOKEN_STRING; t = wick_lex_next(lex)) {
-        if (!wick_token_decode(&t, out)) {
-            return fail_at(ctx, scan, line, "the signature's string literal is malformed", name);
-        }
-    }
-    if (!wick_token_is(&t, ")")) {
-        return fail_at(ctx, scan, line, "expected a string literal or ) after the signature", name);
-    }
-    return out->failed ? out_of_memory(ctx) : WICK_OK;
+    bool comma = wick_token_is(&t, ",");
+    if (comma) t = wick_lex_next(lex);
+    if (!comma) return fail_literal(ctx, scan, out, "a comma and the ", what, " are missing");
+    if (t.kind != WICK_TOKEN_STRING)
+        return fail_literal(ctx, scan, out, "the ", what,
+                            " must be a string literal: it is read from the text, before macros "
+                            "are expanded");
+    for (; t.kind == WICK_TOKEN_STRING; t = wick_lex_next(lex))
+        if (!wick_token_decode(&t, &out->text))
+            return fail_literal(ctx, scan, out, "the ", what, "'s string literal is malformed");
+    if (!wick_token_is(&t, ")"))
+        return fail_literal(ctx, scan, out, "expected a string literal or ) after the ", what, "");
+    return out->text.failed ? out_of_memory(ctx) : WICK_OK;
 }
 
 /* Room for one more operator: the array doubles inside the arena at powers of two. */
@@ -243,36 +257,26 @@ static wick_status check_duplicate(wick_ctx *ctx, const wick_scan *scan, const w
     return WICK_OK;
 }
 
-static wick_status read_op(wick_ctx *ctx, wick_scan *scan, wick_lexer *lex, const wick_token *macro)
+static wick_status add_op(wick_ctx *ctx, wick_scan *scan, const wick_scan_macro *macro)
 {
-    wick_token name = wick_lex_next(lex);
-    wick_text text = {0};
-    wick_scan_op *op;
-    wick_status status;
-    if (name.kind != WICK_TOKEN_NAME) {
-        return fail_at(ctx, scan, macro->line, "expected the operator's name, a C identifier",
-                       NULL);
-    }
-    if (macro->braces > 0) {
-        return fail_at(ctx, scan, macro->line, "stands inside braces; write it at the top level",
-                       &name);
-    }
-    status = read_literals(ctx, scan, lex, &name, macro->line, &text);
-    if (status) goto done;
-    op = new_op(scan);
-    if (op) op->name = keep(scan, name.start, name.size);
-    if (!op || !op->name) {
-        status = out_of_memory(ctx);
-        goto done;
-    }
+    wick_scan_op *op = new_op(scan);
+    if (op) op->name = keep(scan, macro->name.start, macro->name.size);
+    if (!op || !op->name) return out_of_memory(ctx);
     op->line = macro->line;
-    status = check_duplicate(ctx, scan, op);
-    if (status) goto done;
-    status =
-        wick_signature_parse(ctx, &scan->arena, op->name, wick_text_str(&text), &op->signature);
+    WICK_TRY(check_duplicate(ctx, scan, op));
+    wick_status status = wick_signature_parse(ctx, &scan->arena, op->name,
+                                              wick_text_str(&macro->text), &op->signature);
     if (status) wick_ctx_prefix(ctx, "%s:%lld: ", scan->file, (long long)op->line);
-done:
-    wick_text_free(&text);
+    return status;
+}
+
+static wick_status read_op(wick_ctx *ctx, wick_scan *scan, wick_lexer *lex,
+                           const wick_token *called)
+{
+    wick_scan_macro macro;
+    wick_status status = wick_scan_macro_read(ctx, scan, lex, called, "signature", &macro);
+    if (status == WICK_OK) status = add_op(ctx, scan, &macro);
+    wick_text_free(&macro.text);
     return status;
 }
 
@@ -462,6 +466,7 @@ wick_status wick_scan_source(wick_ctx *ctx, const wick_source *source, wick_scan
     WICK_TRY(read_macros(ctx, out));
     WICK_TRY(unify_types(ctx, out));
     WICK_TRY(find_implementations(ctx, out));
+    WICK_TRY(wick_scan_tune(ctx, out));
     return wick_scan_split(ctx, out);
 }
 

@@ -148,6 +148,9 @@ void wick_shape_print(wick_text *out, int dim, const int64_t *size);
 
 /* ---- file.c ---- */
 
+/* Appends the folder in which Wick keeps what it makes: `given`, else $WICK_CACHE_DIR, else the
+ * user's. Nothing is appended where there is none. */
+void wick_cache_root(wick_text *out, const char *given);
 /* The whole file, NUL-terminated (the NUL is not counted). Owned by the caller: wick_free. */
 wick_status wick_file_read(wick_ctx *ctx, const char *path, char **out, size_t *out_bytes);
 /* Written privately beside it and renamed, so that a reader sees the old bytes or the new, never

@@ -10,6 +10,7 @@
  * operator or for none.
  */
 #include "call.h"
+#include "tuned.h"
 
 #include <assert.h>
 #include <string.h>
@@ -102,7 +103,12 @@ static wick_status enter(wick_call_frame *f, wick_entry entry)
     if (!f->host->stream)
         return wick_fail(f->ctx, WICK_ENOTSUP, "%s is on cuda, but this program has no CUDA",
                          f->first_name);
-    return wick_call_on_cuda(f->ctx, f->host, f->first->device_index, entry, f->slots);
+    int32_t device = f->first->device_index;
+    if (f->def->tune)
+        f->ctx->tuned = wick_tuned_find(f->op, f->def, device, f->types, f->binding.value);
+    wick_status s = wick_call_on_cuda(f->ctx, f->host, device, entry, f->slots);
+    f->ctx->tuned = NULL;
+    return s;
 }
 
 static wick_status run(wick_call_frame *f)

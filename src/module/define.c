@@ -9,6 +9,7 @@
  * operator like any other, whose code is the first one's.
  */
 #include "call.h"
+#include "tuned.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 static void def_free(wick_op_def *def)
 {
     if (!def) return;
+    wick_tuned_free(def);
     wick_variant_node *node = atomic_load(&def->variants);
     while (node) {
         wick_variant_node *next = node->next;
@@ -62,6 +64,7 @@ static wick_status def_new(wick_ctx *ctx, const wick_define *what, const naming 
     wick_arena arena = {0};
     wick_op_def *def = wick_arena_alloc(&arena, sizeof *def);
     wick_signature *sig = NULL;
+    wick_tune *tune = NULL;
     wick_status status = WICK_ENOMEM;
 
     if (!def) goto no_memory;
@@ -69,13 +72,16 @@ static wick_status def_new(wick_ctx *ctx, const wick_define *what, const naming 
     if (status == WICK_OK) status = wick_signature_require_types(ctx, sig);
     if (status != WICK_OK) goto failed;
     def->sig = sig;
-    def->simple = wick_call_plan(sig);
+    if (!entry->tune) def->simple = wick_call_plan(sig); /* the short way makes no choices */
     def->text = keep(&arena, entry->signature);
     def->doc = keep(&arena, entry->doc);
     def->file = keep(&arena, entry->file);
     def->origin = origin_of(ctx, &arena, what, entry->file);
     def->resolve = what->resolve;
     def->resolve_arg = what->resolve_arg;
+    if (entry->tune) status = wick_tune_parse(ctx, &arena, entry->tune, true, &tune);
+    if (status != WICK_OK) goto failed;
+    def->tune = tune;
     if (!def->text || !def->doc || !def->file || !def->origin) goto no_memory;
     def->arena = arena;
     for (int64_t i = 0; named->first < 0 && i < entry->n_variants; i++) {

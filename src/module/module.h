@@ -6,6 +6,7 @@
  *   registry.c   name ⇒ operator; replacing, and refusing a second owner
  *   call.c       one call: check, solve, allocate, run, release; the same for every host
  *   infer.c      a call's checks and results, without the call
+ *   tuned.c      launch choices that were measured on a device
  *   plain.c      the host of a program without torch: memory from malloc
  *
  * An operator (wick_op) is a name that lives for ever; what it currently means (wick_op_def) is
@@ -28,6 +29,7 @@ typedef struct wick_variant_node {
 } wick_variant_node;
 
 typedef struct wick_op_def wick_op_def;
+typedef struct wick_tuned_device wick_tuned_device;
 
 /* Compiles what is missing: must push a variant for `types` (wick_op_def_push) or fail. Called
  * without locks held, by any thread, possibly by two at once. */
@@ -73,6 +75,10 @@ struct wick_op_def {
     void *resolve_arg;
     const wick_gradient *gradient; /* how `backward` is fed; NULL: the operator has no gradient */
     wick_op *backward;
+    const wick_tune *tune;              /* launch choices; NULL: none */
+    _Atomic(wick_tuned_device *) tuned; /* those that were measured (tuned.c) */
+    _Atomic(const int64_t *) forced;    /* one of these, while somebody measures */
+    int64_t forced_values[2][WICK_MAX_KNOBS];
     wick_op_def *previous; /* what the operator meant before; kept for those still running it */
 };
 

@@ -10,6 +10,8 @@
  *      ├ gradient.c               which forward a backward belongs to, and how it is fed
  *      └ traffic.c                bytes read and written
  *
+ * tune.c has a smaller language beside it: the choices that an operator's launches leave open.
+ *
  * docs/signature.md has the grammar.
  */
 #ifndef WICK_SIGNATURE_H
@@ -259,5 +261,25 @@ typedef struct wick_traffic {
 wick_status wick_signature_traffic(wick_ctx *ctx, const wick_signature *sig,
                                    const wick_binding *binding, const wick_input_shape *inputs,
                                    const wick_dtype *types, wick_traffic *out);
+
+/* ---- tune.c: the launch choices of an operator ---- */
+
+enum { WICK_MAX_KNOBS = 8, WICK_MAX_KNOB_VALUES = 16 };
+
+typedef struct wick_knob {
+    const char *name;
+    int n; /* 0: another operator's */
+    int64_t values[WICK_MAX_KNOB_VALUES];
+} wick_knob;
+
+typedef struct wick_tune {
+    int n;
+    wick_knob knobs[WICK_MAX_KNOBS];
+} wick_tune;
+
+/* Reads "threads: 128 256 512, rows: 1 2 4". `empty_too`: a knob may be without values. */
+wick_status wick_tune_parse(wick_ctx *ctx, wick_arena *arena, const char *text, bool empty_too,
+                            wick_tune **out);
+void wick_tune_print(wick_text *out, const wick_tune *tune);
 
 #endif /* WICK_SIGNATURE_H */

@@ -100,7 +100,7 @@ Test(glue, reads_as_expected)
               "static const wick_variant *const wick_op_0[] = {\n    &wick_variants_0[0],\n};\n"
               "static const wick_op_entry wick_ops[] = {\n    {NULL, \"f\",\n"
               "        \"x: T[*N] -> y: T[*N] where T: f32 f64\",\n        \"f -- adds one\",\n"
-              "        \"op.c\", 3, wick_op_0, 1},\n};\n"
+              "        \"op.c\", 3, wick_op_0, 1, NULL},\n};\n"
               "WICK_API const wick_module_table wick_module;\n"
               "const wick_module_table wick_module = {WICK_MODULE_MAGIC, 2, \"" WICK_VERSION
               "\", wick_ops, 1};\n\n#include \"op.c\"\n");
