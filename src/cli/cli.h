@@ -36,7 +36,7 @@ typedef struct cli_verb {
 } cli_verb;
 
 extern const cli_verb cli_bench, cli_build, cli_cache, cli_completion, cli_config, cli_doctor,
-    cli_list, cli_man, cli_new, cli_show;
+    cli_list, cli_man, cli_new, cli_show, cli_tune;
 
 /* ---- main.c ---- */
 

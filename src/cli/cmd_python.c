@@ -1,4 +1,4 @@
-/* cmd_python.c -- the verbs that are written in Python: `wick new`, `wick bench` and `wick doctor`
+/* cmd_python.c -- the verbs that are written in Python: `wick new`, `bench`, `tune` and `doctor`
  *
  * They are run by path, as PYTHON .../wick/cli_new.py, and not as `python -m wick new`: that would
  * import the package, and with it torch, which takes a second and may be what is broken; and it
@@ -145,6 +145,41 @@ const cli_verb cli_bench = {
         "or 2 (asked wrongly). docs/bench.md says how to read a report.",
     .options = bench_options,
     .examples = bench_examples,
+    .takes_files = true,
+    .run = run};
+
+/* ---- tune ---- */
+
+static const struct argp_option tune_options[] = {
+    {"shapes", 256, "FILE", 0, "sizes from this file (else NAME.shapes.txt beside the source)", 0},
+    {"size", 257, "SIZES", 0, "these sizes, as \"N=8x2048 C=4096\"; may be repeated", 0},
+    {"types", 258, "TYPES", 0, "element types, as \"f32 bf16\", or all (else f32)", 0},
+    {"device", 259, "DEVICE", 0, "cuda or cuda:N (else the current one)", 0},
+    {"cache", 260, "STATE", 0, "warm or cold (else cold: the kernel alone)", 0},
+    {"rounds", 261, "N", 0, "how often the best are timed beside the rule (else 21)", 0},
+    {"dry-run", 262, NULL, 0, "measure and report, keep nothing", 0},
+    {"clear", 263, NULL, 0, "forget what was measured of these operators", 0},
+    {0}};
+
+static const cli_pair tune_examples[] = {
+    {"wick tune my_op.cu", "at the sizes of my_op.shapes.txt"},
+    {"wick tune my_op.cu --types all --size \"N=8192 C=4096\"", "every type at one size"},
+    {"wick tune my_op.cu --clear", "back to the operator's own rule"},
+    {0}};
+
+const cli_verb cli_tune = {
+    .name = "tune",
+    .called = "wick tune",
+    .purpose = "measure the launch choices that an operator leaves open, on this GPU",
+    .operands = "OPERATOR|FILE.cu|MODULE.so...",
+    .description =
+        "Time every combination of the choices that an operator lists with WICK_TUNE beside its "
+        "own rule, for each class of sizes. What is clearly better than the rule is kept for GPUs "
+        "of this name and used from the next call on; everywhere else the rule holds.\n\n"
+        "The exit code is 0, 1 (no GPU, or nothing to choose) or 2 (asked wrongly). docs/cuda.md "
+        "has the rest.",
+    .options = tune_options,
+    .examples = tune_examples,
     .takes_files = true,
     .run = run};
 

@@ -103,10 +103,10 @@ static wick_status enter(wick_call_frame *f, wick_entry entry)
     if (!f->host->stream)
         return wick_fail(f->ctx, WICK_ENOTSUP, "%s is on cuda, but this program has no CUDA",
                          f->first_name);
+    int32_t device = f->first->device_index;
     if (f->def->tune)
-        f->ctx->tuned =
-            wick_tuned_find(f->op, f->def, f->first->device_index, f->types, f->binding.value);
-    wick_status s = wick_call_on_cuda(f->ctx, f->host, f->first->device_index, entry, f->slots);
+        f->ctx->tuned = wick_tuned_find(f->op, f->def, device, f->types, f->binding.value);
+    wick_status s = wick_call_on_cuda(f->ctx, f->host, device, entry, f->slots);
     f->ctx->tuned = NULL;
     return s;
 }

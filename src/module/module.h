@@ -187,12 +187,8 @@ typedef struct wick_inferred {
 
 /* Every check of a call, with its words, and what it would return: one entry per output. Tensors
  * need no memory. Without `sizes` the sizes are not looked at, and only the element types are
-<<<<<<< ours
  * inferred. out_device: the input on whose device the results are; -1: there is none, and they are
  * on the CPU. */
-=======
- * inferred. */
->>>>>>> theirs
 wick_status wick_op_infer(wick_ctx *ctx, const wick_op *op, wick_op_def *def, const wick_host *host,
                           const wick_value *args, bool sizes, wick_inferred *out, int *out_device);
 

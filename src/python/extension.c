@@ -452,6 +452,24 @@ PyDoc_STRVAR(parameters_doc,
              "'inputs', 'outputs'},\n"
              "the last two as a list of dicts.");
 
+PyDoc_STRVAR(tune_choices_doc,
+             "tune_choices(namespace, name)\n--\n\n"
+             "The operator's launch choices as it lists them, and [(knob, [value, ...]), ...]; a "
+             "knob without\nvalues is another operator's. None: it has none.");
+PyDoc_STRVAR(tune_force_doc,
+             "tune_force(namespace, name, values)\n--\n\n"
+             "Every call uses these values, one per knob, until this is called with None.");
+PyDoc_STRVAR(
+    tune_forget_doc,
+    "tune_forget(namespace, name)\n--\n\nReads the operator's file again at its next call.");
+PyDoc_STRVAR(tune_path_doc,
+             "tune_path(namespace, name, device)\n--\n\n"
+             "Where its choices are kept for devices of that name; '' without a cache.");
+PyDoc_STRVAR(
+    tune_key_doc,
+    "tune_key(namespace, name, types, dims)\n--\n\n"
+    "What calls with these types and sizes have in common: how a line of the file begins.");
+
 PyDoc_STRVAR(plan_doc,
              "plan(namespace, name, dims, types, absent)\n--\n\n"
              "A call with these sizes (a tuple for *N) and element types, without the inputs named "
@@ -504,6 +522,11 @@ static PyMethodDef methods[] = {
     {"infer", infer, METH_VARARGS, infer_doc},
     {"parameters", plan_parameters, METH_VARARGS, parameters_doc},
     {"plan", plan_call, METH_VARARGS, plan_doc},
+    {"tune_choices", tuning_choices, METH_VARARGS, tune_choices_doc},
+    {"tune_force", tuning_force, METH_VARARGS, tune_force_doc},
+    {"tune_forget", tuning_forget, METH_VARARGS, tune_forget_doc},
+    {"tune_path", tuning_path, METH_VARARGS, tune_path_doc},
+    {"tune_key", tuning_key, METH_VARARGS, tune_key_doc},
     {"copy", copy_bytes, METH_VARARGS, copy_doc},
     {"sample", sample_dims, METH_VARARGS, sample_doc},
     {"trial", trial_call, METH_VARARGS, trial_doc},

@@ -117,6 +117,16 @@ PyObject *infer(PyObject *module, PyObject *args);
 PyObject *plan_parameters(PyObject *module, PyObject *args);
 PyObject *plan_call(PyObject *module, PyObject *args);
 
+/* ---- tuning.c: for `wick tune` ---- */
+
+/* tune_choices(namespace, name), tune_force(namespace, name, values), tune_forget(namespace, name),
+ * tune_path(namespace, name, device) and tune_key(namespace, name, types, dims). */
+PyObject *tuning_choices(PyObject *module, PyObject *args);
+PyObject *tuning_force(PyObject *module, PyObject *args);
+PyObject *tuning_forget(PyObject *module, PyObject *args);
+PyObject *tuning_path(PyObject *module, PyObject *args);
+PyObject *tuning_key(PyObject *module, PyObject *args);
+
 /* ---- copy.c ---- */
 
 /* copy(to, from, bytes, grain, streaming, repeats) */

@@ -52,7 +52,8 @@ class Field:
     reference: Callable[[], Any] | None
 
 
-def _positional(name: str, function: Any, call: Call, **more: Any) -> Contender:
+def positional(name: str, function: Any, call: Call, **more: Any) -> Contender:
+    """A call with its arguments in their order."""
     values = {f"a{i}": value for i, value in enumerate(call.arguments.values())}
     words = [*values, *(f"{key}=o_{key}" for key in more)]
     names = {"f": function, **values, **{f"o_{key}": value for key, value in more.items()}}
@@ -143,12 +144,12 @@ def _gradients(operator: Operator, case: Case, device: str, seed: int) -> dict[s
 
 
 def _ours(operator: Operator, call: Call, device: str, asked: Collection[str]) -> list[Contender]:
-    found = [_positional("wick", operator.function, call)]
+    found = [positional("wick", operator.function, call)]
     if call.outputs and "out" not in call.arguments:
-        found.append(_positional("out=", operator.function, call, out=call.out(device)))
+        found.append(positional("out=", operator.function, call, out=call.out(device)))
     if "dispatcher" in asked:
         packet = getattr(getattr(torch.ops, operator.namespace), operator.name)
-        found.append(_positional("dispatcher", packet, call))
+        found.append(positional("dispatcher", packet, call))
     return found
 
 
@@ -175,7 +176,7 @@ def _theirs(operator: Operator, case: Case, call: Call, device: str, seed: int) 
     return found
 
 
-def _resetter(call: Call) -> Callable[[], None] | None:
+def resetter(call: Call) -> Callable[[], None] | None:
     """Puts back what is written in place: values that grow without end would be timed otherwise."""
     if not call.in_place:
         return None
@@ -197,7 +198,7 @@ def field(
     seed: int,
 ) -> Field:
     """Who takes part. Each is called once here, so that a failure is a reason and not a crash."""
-    reset = _resetter(call)
+    reset = resetter(call)
     contenders = []
     missing: dict[str, str] = {}
     for contender in _ours(operator, call, device.name, asked):

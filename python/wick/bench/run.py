@@ -44,7 +44,7 @@ def _devices(wanted: str | None, threads: int) -> list[Any]:
     return found
 
 
-def _plan(
+def plan_calls(
     operators: Sequence[Operator], options: argparse.Namespace
 ) -> list[tuple[Operator, Case]]:
     """The calls: from --size, from the files of sizes, or from the signatures."""
@@ -159,7 +159,7 @@ def bench(options: argparse.Namespace, words: list[str]) -> int:
     _check_outputs(options)
     earlier = records.read(options.compare) if options.compare else None
     operators = target.find(options.operators, options.reference, options.shapes)
-    plan = _plan(operators, options)
+    plan = plan_calls(operators, options)
     if not plan:
         raise AskedWronglyError("no call to measure: none of the operators has these types")
     devices = _devices(options.device, options.threads or torch.get_num_threads())
