@@ -5,7 +5,7 @@ complete -c wick -n '__fish_seen_subcommand_from new' -f
 complete -c wick -n '__fish_seen_subcommand_from new' -l package -d 'a package that pip installs, in a folder NAME'
 complete -c wick -n '__fish_seen_subcommand_from new' -l dir -r -d 'the folder to write into (else this one)'
 complete -c wick -n '__fish_seen_subcommand_from new' -l force -d 'write over files that exist'
-complete -c wick -n '__fish_seen_subcommand_from new' -l cuda -d 'an operator with a CUDA half (not there yet)'
+complete -c wick -n '__fish_seen_subcommand_from new' -l cuda -d 'an operator with a CUDA half'
 complete -c wick -n __fish_use_subcommand -f -a build -d 'turn operator files into a module'
 complete -c wick -n '__fish_seen_subcommand_from build' -l output -s o -r -d 'where the module goes'
 complete -c wick -n '__fish_seen_subcommand_from build' -l namespace -r -d 'namespace of files that name none (else: local)'

@@ -26,7 +26,7 @@ _wick()
             '--package[a package that pip installs, in a folder NAME]' \
             '--dir=[the folder to write into (else this one)]:DIR:_files' \
             '--force[write over files that exist]' \
-            '--cuda[an operator with a CUDA half (not there yet)]'
+            '--cuda[an operator with a CUDA half]'
         ;;
         build)
         _arguments '--help[this text]' \
