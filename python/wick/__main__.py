@@ -11,7 +11,12 @@ import os
 import site
 import sys
 
-PYTHON_VERBS = {"bench": "cli_bench", "doctor": "cli_doctor", "new": "cli_new"}
+PYTHON_VERBS = {
+    "bench": "cli_bench",
+    "check": "cli_check",
+    "doctor": "cli_doctor",
+    "new": "cli_new",
+}
 
 
 def find_command() -> str | None:
