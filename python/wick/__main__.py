@@ -11,7 +11,13 @@ import os
 import site
 import sys
 
-PYTHON_VERBS = {"bench": "cli_bench", "doctor": "cli_doctor", "new": "cli_new", "tune": "cli_tune"}
+PYTHON_VERBS = {
+    "bench": "cli_bench",
+    "check": "cli_check",
+    "doctor": "cli_doctor",
+    "new": "cli_new",
+    "tune": "cli_tune",
+}
 
 
 def find_command() -> str | None:

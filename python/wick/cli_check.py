@@ -34,7 +34,7 @@ WRONG_USE = 2
 
 def _list(what: str, known: tuple[str, ...]) -> object:
     def read(text: str) -> list[str]:
-        words = [w for w in text.split(",") if w]
+        words = text.replace(",", " ").split()
         for word in words:
             if word not in known:
                 raise argparse.ArgumentTypeError(
@@ -51,14 +51,15 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--reference", metavar="FILE")
     parser.add_argument("--only", type=_list("judge", tuple(JUDGES)), default=list(JUDGES))
     parser.add_argument("--types", type=_list("element type", TYPES), default=[])
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", default="all")
     parser.add_argument("--depth", choices=("quick", "default", "full"), default="default")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--time", type=float, default=0.0, metavar="SECONDS")
     parser.add_argument("--case", metavar="TEXT")
+    parser.add_argument("--first", action="store_true")
     parser.add_argument("--jobs", type=int, default=0, metavar="N")
     parser.add_argument("--flags", default="", metavar="FLAGS")
-    parser.add_argument("--json", nargs="?", const="-", metavar="FILE")
+    parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--junit", metavar="FILE")
     return parser.parse_args(argv)
 
@@ -78,19 +79,19 @@ def _has_operators(path: str) -> bool:
         return re.search(r"^WICK_OP\s*\(", file.read(), re.M) is not None
 
 
-def targets(words: list[str]) -> list[Target]:
+def targets(words: list[str], flags: tuple[str, ...] = ()) -> list[Target]:
     """What the operands mean. Operators that come with Wick are one target together."""
     found, shipped = [], []
     for word in words:
         if os.path.isdir(word):
-            found += [Target(path, (), path) for path in _sources_in(word)]
+            found += [Target(path, label=path, flags=flags) for path in _sources_in(word)]
         elif word.endswith((*SOURCES, ".so")) or os.path.exists(word):
-            found.append(Target(word, (), word))
+            found.append(Target(word, label=word, flags=flags))
         else:
             shipped.append(re.sub(r"^wick(::|\.)", "", word))
     if shipped or not words:
         label = ", ".join(shipped) or "the operators that come with wick"
-        found.append(Target(None, tuple(shipped), label))
+        found.append(Target(None, tuple(shipped), label=label))
     return found
 
 
@@ -106,9 +107,9 @@ def main(argv: list[str] | None = None) -> int:
         reference=given.reference,
         case=given.case,
         jobs=given.jobs,
-        flags=given.flags.split(),
+        first=given.first,
     )
-    what = targets(given.what)
+    what = targets(given.what, tuple(given.flags.split()))
     if not what:
         print("wick check: no operator file is in there", file=sys.stderr)
         return WRONG_USE

@@ -35,8 +35,8 @@ typedef struct cli_verb {
     int (*run)(const struct cli_verb *verb, int argc, char **argv); /* argv[0] is `called` */
 } cli_verb;
 
-extern const cli_verb cli_bench, cli_build, cli_cache, cli_completion, cli_config, cli_doctor,
-    cli_list, cli_man, cli_new, cli_show, cli_tune;
+extern const cli_verb cli_bench, cli_build, cli_cache, cli_check, cli_completion, cli_config,
+    cli_doctor, cli_list, cli_man, cli_new, cli_show, cli_tune;
 
 /* ---- main.c ---- */
 
@@ -46,6 +46,11 @@ extern const cli_verb *const cli_verbs[];
 int cli_fail(const char *called, const char *message);
 /* The nearest of the names, or NULL when none is near. */
 const char *cli_nearest(const char *word, const char *const *names, int n);
+
+/* ---- cmd_python.c ---- */
+
+/* Runs a verb that is written in Python: wick/cli_VERB.py of the same installation. */
+int cli_run_python(const cli_verb *verb, int argc, char **argv);
 
 /* ---- help.c ---- */
 

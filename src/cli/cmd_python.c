@@ -65,7 +65,7 @@ static bool wants_help(int argc, char **argv)
     return false;
 }
 
-static int run(const cli_verb *verb, int argc, char **argv)
+int cli_run_python(const cli_verb *verb, int argc, char **argv)
 {
     if (wants_help(argc, argv)) {
         cli_verb_help(stdout, verb);
@@ -101,7 +101,7 @@ const cli_verb cli_new = {
                    "operators. What is written works as it is: begin by running its test.",
     .options = new_options,
     .examples = new_examples,
-    .run = run};
+    .run = cli_run_python};
 
 /* ---- bench ---- */
 
@@ -146,7 +146,7 @@ const cli_verb cli_bench = {
     .options = bench_options,
     .examples = bench_examples,
     .takes_files = true,
-    .run = run};
+    .run = cli_run_python};
 
 /* ---- tune ---- */
 
@@ -209,4 +209,4 @@ const cli_verb cli_doctor = {
         "The exit code is 0 (no problem), 1 (problems) or 2 (something could not be checked).",
     .options = doctor_options,
     .examples = doctor_examples,
-    .run = run};
+    .run = cli_run_python};

@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
-const cli_verb *const cli_verbs[] = {&cli_new,    &cli_build,      &cli_list,  &cli_show,
-                                     &cli_bench,  &cli_tune,       &cli_cache, &cli_doctor,
-                                     &cli_config, &cli_completion, &cli_man,   NULL};
+const cli_verb *const cli_verbs[] = {
+    &cli_new,   &cli_build,  &cli_list,   &cli_show,       &cli_check, &cli_bench, &cli_tune,
+    &cli_cache, &cli_doctor, &cli_config, &cli_completion, &cli_man,   NULL};
 
 enum { N_VERBS = WICK_COUNT(cli_verbs) - 1, MAX_WORD = 32 };
 

@@ -60,6 +60,7 @@ wick_simple wick_call_plan(const wick_signature *sig)
 
 static bool fits_type(wick_simple_param p, int32_t dtype, wick_dtype *types)
 {
+    if (dtype == WICK_NONE) return false; /* a type that Wick does not know decides nothing */
     if (p.dtype != WICK_NONE) return dtype == p.dtype;
     if (types[p.variable] == WICK_NONE) types[p.variable] = (wick_dtype)dtype;
     return dtype == (int32_t)types[p.variable];

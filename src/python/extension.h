@@ -140,7 +140,7 @@ PyObject *sample_dims(PyObject *module, PyObject *args);
 /* ---- trials.c ---- */
 
 /* trial(namespace, name, args, wanted, settings), trial_together(..., rounds), reserve(label,
- * bytes) and report_crashes(fd). */
+ * bytes, written) and report_crashes(fd). */
 PyObject *trial_call(PyObject *module, PyObject *args);
 PyObject *trial_together(PyObject *module, PyObject *args);
 PyObject *trial_reserve(PyObject *module, PyObject *args);

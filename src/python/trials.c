@@ -143,9 +143,9 @@ static PyObject *written_by(const wick_trial *t)
 {
     PyObject *list = PyList_New(t->sig->n_inputs);
     for (int i = 0; list && i < t->sig->n_inputs; i++) {
-        PyObject *item = t->before[i] ? PyByteArray_FromStringAndSize(t->input[i].data,
-                                                                      (Py_ssize_t)t->input[i].bytes)
-                                      : Py_BuildValue("");
+        const wick_zone *zone = wick_trial_written(t, i);
+        PyObject *item = zone ? PyByteArray_FromStringAndSize(zone->data, (Py_ssize_t)zone->bytes)
+                              : Py_BuildValue("");
         if (!item || PyList_SetItem(list, i, item) < 0) Py_CLEAR(list);
     }
     return list;
@@ -265,13 +265,18 @@ PyObject *trial_reserve(PyObject *module, PyObject *args)
 {
     const char *label;
     long long bytes;
+    int written;
     wick_ctx ctx;
     (void)module;
-    if (!PyArg_ParseTuple(args, "sL", &label, &bytes)) return NULL;
+    if (!PyArg_ParseTuple(args, "sLp", &label, &bytes, &written)) return NULL;
     wick_zone *zone = wick_calloc(1, sizeof *zone); /* lives as long as the process */
     if (!zone) return PyErr_NoMemory();
-    wick_zone_wish wish = {
-        .label = label, .bytes = (size_t)bytes, .alignment = 8, .at_end = true, .writable = true};
+    wick_zone_wish wish = {.label = label,
+                           .bytes = (size_t)bytes,
+                           .alignment = 8,
+                           .at_end = true,
+                           .writable = true,
+                           .folded = written != 0};
     wick_ctx_init(&ctx, NULL);
     wick_status s = wick_zone_open(&ctx, &wish, zone);
     PyObject *result = s == WICK_OK

@@ -1,7 +1,7 @@
 /* schedule.c -- parallel loops as a trial wants them
  *
- * A loop is cut as torch cuts it for so many threads: pieces of equal size, none but the last under
- * the grain. The order in which they run is what differs between a busy machine and an idle one; an
+ * A loop is cut as it is for so many threads: pieces of equal size, none but the last under the
+ * grain. The order in which they run is what differs between a busy machine and an idle one; an
  * operator must not notice.
  */
 #include "trial.h"
@@ -96,7 +96,7 @@ wick_status wick_schedule_parallel(wick_ctx *ctx, int64_t n, int64_t grain, wick
                                    void *arg)
 {
     wick_schedule *s = (wick_schedule *)ctx->host;
-    int64_t least = grain > 0 ? grain : 1, most = (n + least - 1) / least;
+    int64_t most = n / (grain > 0 ? grain : 1);
     if (inside || most < 2) return body(arg, 0, n);
     s->loops++;
     if (most > s->pieces) s->pieces = most;

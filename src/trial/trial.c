@@ -82,11 +82,38 @@ static size_t span_of(const wick_tensor *t)
     return (size_t)(last + 1) * wick_dtype_size(t->dtype);
 }
 
-static wick_status place_input(wick_ctx *ctx, wick_trial *t, int i)
+/* Arguments that share their memory share a zone as well. The one that has it comes first. */
+static bool share_zone(wick_trial *t, const wick_trial_argument *args, int i)
+{
+    wick_tensor *tensor = &t->args[i].as.tensor;
+    for (int k = 0; k < i; k++) {
+        if (args[k].value.kind != WICK_VALUE_TENSOR || !t->input[k].reserved) continue;
+        if (args[k].value.as.tensor.data != tensor->data || t->input[k].bytes != span_of(tensor))
+            continue;
+        tensor->data = t->input[k].data;
+        t->zone_of[i] = k;
+        return true;
+    }
+    return false;
+}
+
+/* Whether this argument, or one that shares its memory, is written. */
+static bool is_written(const wick_trial *t, const wick_trial_argument *args, int i)
+{
+    const void *data = args[i].value.as.tensor.data;
+    for (int k = 0; k < t->sig->n_inputs; k++)
+        if (t->sig->inputs[k].in_place && args[k].value.kind == WICK_VALUE_TENSOR &&
+            args[k].value.as.tensor.data == data)
+            return true;
+    return false;
+}
+
+static wick_status place_input(wick_ctx *ctx, wick_trial *t, const wick_trial_argument *args, int i)
 {
     const wick_param *param = &t->sig->inputs[i];
     wick_tensor *tensor = &t->args[i].as.tensor;
     size_t each = wick_dtype_size(tensor->dtype), bytes = span_of(tensor);
+    if (bytes && share_zone(t, args, i)) return WICK_OK;
     wick_zone_wish wish = {.label = param->name,
                            .bytes = bytes,
                            .alignment = each ? each : 1,
@@ -94,9 +121,10 @@ static wick_status place_input(wick_ctx *ctx, wick_trial *t, int i)
                            .shift = (size_t)t->options.shift * each,
                            .writable = true};
     WICK_TRY(wick_zone_open(ctx, &wish, &t->input[i]));
+    t->zone_of[i] = i;
     if (bytes) memcpy(t->input[i].data, tensor->data, bytes);
     tensor->data = t->input[i].data;
-    if (!param->in_place) {
+    if (!is_written(t, args, i)) {
         wick_zone_seal(&t->input[i]);
         return WICK_OK;
     }
@@ -153,10 +181,11 @@ wick_status wick_trial_init(wick_ctx *ctx, wick_trial *t, wick_op *op,
         t->unwanted[i] = unwanted[i];
     for (int i = 0; i < t->sig->n_inputs; i++) {
         t->args[i] = args[i].value;
+        t->zone_of[i] = -1;
         if (args[i].value.kind == WICK_VALUE_TENSOR || args[i].value.kind == WICK_VALUE_SHAPE)
             keep_shape(t, i);
         if (args[i].value.kind == WICK_VALUE_TENSOR && !args[i].in_zone)
-            WICK_TRY(place_input(ctx, t, i));
+            WICK_TRY(place_input(ctx, t, args, i));
     }
     expect_places(t);
     return WICK_OK;
@@ -203,6 +232,12 @@ void wick_trial_result(const wick_trial *t, int output, const void **data, size_
     }
 }
 
+const wick_zone *wick_trial_written(const wick_trial *t, int input)
+{
+    if (!t->sig->inputs[input].in_place || t->zone_of[input] < 0) return NULL;
+    return &t->input[t->zone_of[input]];
+}
+
 /* The results of a call, and what it wrote in place, are numbered: results first. */
 static void outcome_of(const wick_trial *t, int k, const void **data, size_t *bytes)
 {
@@ -210,8 +245,9 @@ static void outcome_of(const wick_trial *t, int k, const void **data, size_t *by
     if (input < 0) {
         wick_trial_result(t, k, data, bytes);
     } else {
-        *data = t->before[input] ? t->input[input].data : NULL;
-        *bytes = t->before[input] ? t->input[input].bytes : 0;
+        const wick_zone *zone = wick_trial_written(t, input);
+        *data = zone ? zone->data : NULL;
+        *bytes = zone ? zone->bytes : 0;
     }
 }
 

@@ -45,7 +45,7 @@ typedef struct wick_zone_wish {
     bool folded; /* of a huge zone only the tail is memory of its own (wick_zone_tail) */
 } wick_zone_wish;
 
-/* Zeroed memory as wished. */
+/* Zeroed memory as wished. The zone is known by its address: it may not be moved while open. */
 wick_status wick_zone_open(wick_ctx *ctx, const wick_zone_wish *wish, wick_zone *out);
 /* What is in it from now on is only read. */
 void wick_zone_seal(const wick_zone *zone);
@@ -127,7 +127,8 @@ typedef struct wick_trial {
     wick_value results[WICK_MAX_PARAMS];
     bool unwanted[WICK_MAX_PARAMS];
     wick_zone input[WICK_MAX_PARAMS];
-    char *before[WICK_MAX_PARAMS]; /* of what is written in place: its bytes before the call */
+    int zone_of[WICK_MAX_PARAMS];  /* whose zone a tensor lies in; -1: in none of these */
+    char *before[WICK_MAX_PARAMS]; /* of a zone that is written: its bytes before the call */
     wick_trial_place place[TRIAL_MAX_ZONES]; /* what a call asks for, in the order of asking */
     int n_places, n_asked;
     char *first[2 * WICK_MAX_PARAMS]; /* results of the first call, then what it wrote in place */
@@ -158,6 +159,8 @@ bool wick_trial_agrees(const wick_trial *trial);
 void wick_trial_inspect(wick_trial *trial);
 /* The bytes of a result: of a huge one, those of its tail. */
 void wick_trial_result(const wick_trial *trial, int output, const void **data, size_t *bytes);
+/* What an argument that is written in place has become; NULL for all others. */
+const wick_zone *wick_trial_written(const wick_trial *trial, int input);
 void wick_trial_free(wick_trial *trial);
 
 /* ---- together.c ---- */

@@ -73,3 +73,17 @@ Test(simple, other_shapes_and_types_are_refused_in_words)
     cr_assert_eq(call(op, types, 2, NULL, 0), WICK_EINVAL);
     cr_assert_str_eq(wick_ctx_message(&test_ctx), "into: x is f64, expected f32");
 }
+
+Test(simple, a_type_that_wick_does_not_know_decides_nothing)
+{
+    wick_op *op =
+        define_op("sum2", "a: T[*N], b: T[*N] -> y: T[*N] where T: f32 f64", record_slots);
+    float x[2] = {0};
+    int64_t size[] = {2};
+    wick_value args[] = {wick_tensor_of(x, WICK_NONE, 1, size), F32(x, 2)}, result = {0};
+    n_calls = 0;
+    cr_assert(wick_op_current(op)->simple);
+    cr_assert_eq(call(op, args, 2, &result, 1), WICK_EINVAL);
+    cr_assert_str_eq(wick_ctx_message(&test_ctx), "sum2: a is none, expected f32 or f64");
+    cr_assert_eq(n_calls, 0);
+}

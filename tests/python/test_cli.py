@@ -16,8 +16,20 @@ import time
 import pytest
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "cli"
-VERBS = ("new", "build", "list", "show", "bench", "cache", "doctor", "config", "completion", "man")
-PYTHON_VERBS = ("new", "bench", "doctor")
+VERBS = (
+    "new",
+    "build",
+    "list",
+    "show",
+    "check",
+    "bench",
+    "cache",
+    "doctor",
+    "config",
+    "completion",
+    "man",
+)
+PYTHON_VERBS = ("new", "check", "bench", "doctor")
 
 RELU = """/* relu -- max(x, 0)
  *

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 
 FREE = 8.0  # roundings in the accumulator's precision that need no explanation
+PIECE = 1 << 18  # elements that are compared at a time: what fits into caches
 SAFETY = 4.0  # a few random runs do not meet the worst case
 
 Samples = Callable[[], list[torch.Tensor]]
@@ -82,6 +83,31 @@ def judge(
         raise ValueError(f"the reference returns shape {list(expected.shape)}")
     if not got.dtype.is_floating_point or not expected.dtype.is_floating_point:
         return _judge_exact(got, expected, samples)
+    flat_got, flat_expected = got.reshape(-1), expected.reshape(-1)
+    whole = Verdict(total=got.numel())
+    for start in range(0, got.numel(), PIECE):
+        part = slice(start, start + PIECE)
+
+        def others(part: slice = part) -> list[torch.Tensor]:
+            return [s.reshape(-1)[part] for s in samples()]
+
+        verdict = _judge_piece(flat_got[part], flat_expected[part], accumulator, others)
+        _merge(whole, verdict, start, got.shape)
+    return whole
+
+
+def _merge(whole: Verdict, piece: Verdict, start: int, shape: torch.Size) -> None:
+    whole.worst = max(whole.worst, piece.worst)
+    whole.wrong += piece.wrong
+    whole.zero_signs += piece.zero_signs
+    if piece.index is not None and whole.index is None:
+        whole.index = _unravel(start + piece.index[0], shape)
+        whole.got, whole.expected, whole.allowed = piece.got, piece.expected, piece.allowed
+
+
+def _judge_piece(
+    got: torch.Tensor, expected: torch.Tensor, accumulator: torch.dtype, samples: Samples
+) -> Verdict:
     kind = torch.finfo(got.dtype)
     g, e = got.double(), expected.double()
     size = e.abs()
@@ -92,8 +118,10 @@ def judge(
     # Too large for the type: infinite, or the largest number if it is just above that.
     fine |= (size > kind.max * (1 - kind.eps)) & (g.abs() >= kind.max) & (g.sign() == e.sign())
     if not fine.all():
+        spread = torch.zeros_like(e)
         for sample in samples():
-            allowed = torch.maximum(allowed, SAFETY * _spread(e, sample.double()) + allowed)
+            spread = torch.maximum(spread, _spread(e, sample.double()))
+        allowed = allowed + SAFETY * spread
         fine |= (error <= allowed) | (allowed == float("inf"))
     return _verdict(got, g, e, error, allowed, ~fine)
 

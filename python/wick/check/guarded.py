@@ -140,11 +140,7 @@ def together(
 def bits(value: Any) -> Any:
     """A result as something that can be compared bit by bit."""
     if isinstance(value, torch.Tensor):
-        return (
-            value.contiguous().view(torch.uint8)
-            if value.dim()
-            else value.reshape(1).view(torch.uint8)
-        )
+        return value.contiguous().reshape(-1).view(torch.uint8)
     return value
 
 

@@ -84,19 +84,21 @@ class Noise(TorchDispatchMode):
             return type(result)(self._disturb(value) for value in result)
         return self._disturb(result)
 
+    def _random(self, shape: torch.Size) -> torch.Tensor:
+        return torch.rand(shape, generator=self.generator, dtype=torch.float64) * 2 - 1
+
     def _disturb(self, value: Any, size: torch.Tensor | None = None) -> Any:
+        """size: of a sum, its length times what is added up, in magnitudes."""
         if not isinstance(value, torch.Tensor) or value.dtype != torch.float64:
             return value
-        move = torch.rand(value.shape, generator=self.generator, dtype=torch.float64) * 2 - 1
-        moved = value + move * self.level * (value.abs() if size is None else size)
+        move = self._random(value.shape) * self.level
+        # A product, so that zeros keep their sign.
+        moved = value * (1 + move) if size is None else value + move * size
         return torch.where(value.isfinite(), moved, value)
 
     def disturb_input(self, value: torch.Tensor) -> torch.Tensor:
         """An input moved by less than the operator can tell; what hangs on a tie falls either way."""
-        if value.dtype != torch.float64:
-            return value
-        move = torch.rand(value.shape, generator=self.generator, dtype=torch.float64) * 2 - 1
-        return torch.where(value.isfinite(), value + move * self.level * value.abs(), value)
+        return self._disturb(value)
 
     def _sum_size(self, func: Any, args: Any, kwargs: Any, result: torch.Tensor) -> Any:
         """Length of the sums times the magnitudes that are added up."""

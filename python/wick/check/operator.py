@@ -9,20 +9,9 @@ from typing import Any
 import torch
 
 from .. import _wick
+from ..bench.inputs import DTYPES
 from .case import Case, CaseError, parse
 
-DTYPES = {
-    "f16": torch.float16,
-    "bf16": torch.bfloat16,
-    "f32": torch.float32,
-    "f64": torch.float64,
-    "i8": torch.int8,
-    "i16": torch.int16,
-    "i32": torch.int32,
-    "i64": torch.int64,
-    "u8": torch.uint8,
-    "bool": torch.bool,
-}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 

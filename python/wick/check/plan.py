@@ -86,6 +86,19 @@ class Planner:
                     found.append((p.name, layout))
         return found
 
+    def aliases(self) -> Iterator[Case]:
+        """What is written in place is an input as well: allowed, where it is all of it."""
+        pairs = [
+            (p.name, q.name)
+            for p in self.op.tensors
+            for q in self.op.tensors
+            if p.in_place and p is not q and (p.type, q.optional) == (q.type, False)
+        ]
+        for types in self.types():
+            for written, read in pairs:
+                for dims in (self.small_dims(), self.odd_dims(2000)):
+                    yield self.base(types, dims, layouts={written: f"is-{read}"})
+
     # ---- the whole ----
 
     def sizes(self, thin: int = 1) -> Iterator[Case]:
@@ -157,12 +170,13 @@ class Planner:
         for types in self.types():
             for p in self.op.scalars:
                 for value in candidates(p):
+                    kinds = ("normal", "special", "ties") if p.choices else ("normal",)
                     for dims in (self.small_dims(), self.odd_dims(2000)):
-                        case = self.base(types, dims)
-                        yield case.but(scalars={**case.scalars, p.name: value})
+                        for profile in kinds:
+                            case = self.base(types, dims, values=profile)
+                            yield case.but(scalars={**case.scalars, p.name: value})
             for _ in range(6 if self.op.scalars else 0):
-                drawn = {p.name: self.random.choice(candidates(p)) for p in self.op.scalars}
-                yield self.base(types, self.odd_dims(2000)).but(scalars=drawn)
+                yield self.base(types, self.odd_dims(2000)).but(scalars=self.draw_scalars())
 
     def absences(self, operator: Operator | None = None) -> Iterator[Case]:
         """Optional inputs and outputs there and not there."""
@@ -185,18 +199,26 @@ class Planner:
         for types in self.types():
             for _ in range(count):
                 case = self.base(types, self.odd_dims(), values=self.random.choice(kinds))
-                scalars = {p.name: self.random.choice(candidates(p)) for p in self.op.scalars}
                 some = dict(self.random.sample(every, min(len(every), self.random.randrange(3))))
-                yield case.but(scalars=scalars, layouts=some)
+                yield case.but(scalars=self.draw_scalars(), layouts=some)
 
-    def few(self, sizes: tuple[int, ...], values: tuple[str, ...] = ("normal",)) -> Iterator[Case]:
-        """Each type at each of these sizes, in each dim."""
+    def few(self, sizes: tuple[int, ...]) -> Iterator[Case]:
+        """Each type at each of these sizes, in each dim; scalars drawn."""
         for types in self.types():
             for name in self.op.dims or ("",):
                 for size in sizes:
-                    for profile in values:
-                        dims = self.around(name, size) if name else {}
-                        yield self.base(types, dims, values=profile)
+                    dims = self.around(name, size) if name else {}
+                    yield self.base(types, dims).but(scalars=self.draw_scalars())
+
+    def draw_scalars(self) -> dict[str, Any]:
+        return {p.name: self.random.choice(candidates(p)) for p in self.op.scalars}
+
+    def pairs(self) -> Iterator[Case]:
+        """Calls one after another that are alike in all but values and scalars."""
+        for types in self.types():
+            dims = self.odd_dims(2000)
+            for _ in range(3):
+                yield self.base(types, dims).but(scalars=self.draw_scalars())
 
     def tiny(self, count: int, only: str = "") -> Iterator[Case]:
         """A few elements, for finite differences and the like. only: of this element type."""

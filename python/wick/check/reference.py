@@ -5,13 +5,12 @@ writes in place too, or returns in front of the outputs. It is called with float
 int64), so that what it returns is right as far as anybody can tell. None for an output means: not
 to be judged.
 
-    NAME_inputs(**inputs) -> dict     may stand beside it, where not all values are allowed: it is
-                                      given what was drawn and returns what to change
+Where not all values are allowed, NAME_inputs beside it makes those that are: it takes any of the
+dims and types, by name, and returns a dict of inputs. It draws from torch's own random numbers.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +18,9 @@ from typing import Any
 
 import torch
 
+from ..bench import target as files
+from ..bench.inputs import ask_inputs
+from .case import Case
 from .operator import Operator
 
 Function = Callable[..., Any]
@@ -41,6 +43,14 @@ class Reference:
         for p in operator.inputs:
             if self.takes is not None and p.name not in self.takes:
                 raise ReferenceError(f"{self.path}: {operator.name} takes no argument {p.name}")
+
+    def own_inputs(self, operator: Operator, case: Case) -> Mapping[str, Any]:
+        """What NAME_inputs makes for a case."""
+        if self.inputs is None:
+            return {}
+        parameters = {"inputs": [{"name": p.name} for p in operator.inputs]}
+        torch.manual_seed(case.seed)
+        return ask_inputs(self.inputs, parameters, case, "cpu")
 
     def __call__(self, operator: Operator, inputs: Mapping[str, Any]) -> list[Any]:
         """Outputs and then what was written in place, in the signature's order."""
@@ -72,39 +82,21 @@ def _all_tensors(values: Sequence[Any]) -> bool:
     return all(isinstance(v, torch.Tensor) for v in values)
 
 
-_modules: dict[str, Any] = {}
-
-
-def _module(path: str) -> Any:
-    if path not in _modules:
-        name = f"wick_reference_{len(_modules)}"
-        spec = importlib.util.spec_from_file_location(name, path)
-        if spec is None or spec.loader is None:
-            raise ReferenceError(f"{path} is no Python file")
-        module = importlib.util.module_from_spec(spec)
-        try:
-            spec.loader.exec_module(module)
-        except Exception as error:
-            raise ReferenceError(f"{path}: {type(error).__name__}: {error}") from error
-        _modules[path] = module
-    return _modules[path]
-
-
-def _shipped(source: str) -> str:
-    """Where an installation has the references of the operators that come with Wick."""
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return os.path.join(package, "references", os.path.basename(source))
-
-
 def places(operator: Operator, target: str | None) -> list[str]:
-    """Where the reference may be: beside the source, beside the module."""
-    stem = os.path.splitext(operator.file)[0]
-    found = [stem + ".py"]
-    if target is not None:
-        found.append(os.path.join(os.path.dirname(target), os.path.basename(stem) + ".py"))
-    if operator.namespace == "wick":
-        found.append(_shipped(stem + ".py"))
-    return found
+    """Where the reference may be: beside what was loaded, beside the source, in the package."""
+    found = [] if target is None else [os.path.splitext(target)[0]]
+    if target is not None:  # a module holds operators of several sources
+        name = os.path.splitext(os.path.basename(operator.file))[0]
+        found.append(os.path.join(os.path.dirname(target), name))
+    stem = files.stem_of(operator.function, None)
+    return [f"{s}.py" for s in dict.fromkeys([*found, *([stem] if stem else [])])]
+
+
+def load(path: str) -> Any:
+    try:
+        return files.load_reference(os.path.abspath(path))
+    except files.TargetError as error:
+        raise ReferenceError(str(error)) from error
 
 
 def find(operator: Operator, target: str | None, given: str | None) -> Reference | None:
@@ -117,7 +109,7 @@ def find(operator: Operator, target: str | None, given: str | None) -> Reference
             if given:
                 raise ReferenceError(f"{path}: there is no such file")
             continue
-        module = _module(os.path.abspath(path))
+        module = load(path)
         for name in names:
             function = getattr(module, name, None)
             if callable(function):

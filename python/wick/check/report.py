@@ -7,17 +7,10 @@ import shlex
 from typing import Any
 from xml.etree import ElementTree
 
-from .run import JUDGES, Fault, Report, Subject, Tally, Target
+from .run import JUDGES, Fault, Report, Subject, Tally
 
 Line = tuple[str, str]  # words, style
 DETAIL = "      "
-
-
-def command(target: Target) -> str:
-    """How the target is spelt on the command line."""
-    if target.path is not None:
-        return target.path
-    return target.names[0] if len(target.names) == 1 else ""
 
 
 def reproduce(report: Report, fault: Fault) -> str:
@@ -30,8 +23,10 @@ def reproduce(report: Report, fault: Fault) -> str:
     words += ["--only", fault.judge, "--case", fault.case.text()]
     if report.options.reference:
         words += ["--reference", report.options.reference]
-    if report.options.device != "cpu":
-        words += ["--device", report.options.device]
+    if fault.target.flags:
+        words += [f"--flags={' '.join(fault.target.flags)}"]
+    if fault.target.device != "cpu":
+        words += ["--device", fault.target.device]
     return " ".join(shlex.quote(w) for w in words)
 
 
@@ -100,7 +95,8 @@ def _head(subject: Subject) -> list[Line]:
     source = f"reference {subject.reference}"
     if subject.reference is None:
         source = "no reference"
-    return [(f"{subject.name}({subject.signature})", "bold"), (f"  {source}", "dim")]
+    where = "" if subject.target.device == "cpu" else f" on {subject.target.device}"
+    return [(f"{subject.name}{where}: {subject.signature}", "bold"), (f"  {source}", "dim")]
 
 
 def lines(report: Report) -> list[Line]:
@@ -136,7 +132,6 @@ def as_json(report: Report) -> dict[str, Any]:
     return {
         "code": report.code,
         "seed": report.options.seed,
-        "device": report.options.device,
         "seconds": round(report.seconds, 3),
         "cases": report.cases,
         "operators": [_subject_json(report, s) for s in report.subjects],
@@ -157,6 +152,7 @@ def _subject_json(report: Report, subject: Subject) -> dict[str, Any]:
             skipped[words] = skipped.get(words, 0) + n
     return {
         "name": subject.name,
+        "device": subject.target.device,
         "file": subject.file,
         "signature": subject.signature,
         "reference": subject.reference,
@@ -169,6 +165,7 @@ def _subject_json(report: Report, subject: Subject) -> dict[str, Any]:
 def _fault_json(report: Report, fault: Fault) -> dict[str, Any]:
     return {
         "operator": fault.subject,
+        "device": fault.target.device,
         "file": fault.target.path,
         "judge": fault.judge,
         "kind": fault.kind,

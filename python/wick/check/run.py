@@ -7,7 +7,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .case import Case
@@ -30,7 +30,7 @@ JUDGES = {
 CHUNK = 60  # cases that a worker takes at a time
 MOST_KINDS = 3  # faults of one judge of one operator that are followed up
 MOST_DEATHS = 6  # crashes and hangs of one judge of one operator
-SLOW = 3.0  # seconds of a case after which larger ones of its kind are left out
+SLOW = 6.0  # seconds of a case after which larger ones of its kind are left out
 
 
 @dataclass
@@ -40,11 +40,11 @@ class Options:
     seconds: float = 0.0  # --time: further rounds with other seeds, until then
     depth: str = "default"
     types: list[str] = field(default_factory=list)
-    device: str = "cpu"
+    device: str = "all"
     reference: str | None = None
     case: str | None = None
     jobs: int = 0
-    flags: list[str] = field(default_factory=list)
+    first: bool = False  # stop at a target's first fault, and leave it as it is
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,10 @@ class Target:
 
     path: str | None
     names: tuple[str, ...] = ()
+    device: str = ""  # "": not decided yet
     label: str = ""
+    flags: tuple[str, ...] = ()  # for the C compiler
+    only: tuple[str, ...] = ()  # of its own; () is the options'
 
 
 @dataclass
@@ -111,7 +114,8 @@ class Report:
         for subject in self.subjects:
             tag = "forward" if subject.name == subject.forward else "gradient"
             tally = subject.tallies.get(tag)
-            if tag not in self.options.only or self.options.case:
+            wanted = subject.target.only or self.options.only
+            if tag not in wanted or self.options.case:
                 continue
             if subject.problem:
                 found.append(f"{subject.name}: {subject.problem}")
@@ -148,8 +152,7 @@ class Run:
         self.report = Report(options)
         self.targets: queue.SimpleQueue[Target] = queue.SimpleQueue()
         for target in targets:
-            self.targets.put(target)
-        self.undescribed = len(targets)
+            self.targets.put(replace(target, device=self._first_device()))
         self.jobs: list[Job] = []
         self.lock = threading.Condition()
         self.done = self.total = 0
@@ -174,7 +177,8 @@ class Run:
 
     def _work(self) -> None:
         try:
-            worker = Worker()
+            # Of a single case, all that is printed is wanted.
+            worker = Worker({"WICK_CHECK_LOUD": "1"} if self.options.case else {})
         except OSError as error:
             self._fail(error)
             return
@@ -234,10 +238,16 @@ class Run:
     def _request(self, target: Target) -> dict[str, Any]:
         return {
             "path": target.path,
-            "device": self.options.device,
+            "device": target.device,
             "reference": self.options.reference,
-            "flags": self.options.flags,
+            "flags": target.flags,
         }
+
+    def _first_device(self) -> str:
+        return "cpu" if self.options.device == "all" else self.options.device
+
+    def _only(self, target: Target) -> list[str]:
+        return list(target.only) or self.options.only
 
     def _describe(self, worker: Worker, target: Target) -> None:
         self.watch("loading", self.done, self.total, target.label)
@@ -247,7 +257,7 @@ class Run:
                 "do": "describe",
                 "target": self._request(target),
                 "names": list(target.names),
-                "only": self.options.only,
+                "only": self._only(target),
                 "seed": self.options.seed + self.round,
                 "types": self.options.types,
                 "depth": self.options.depth,
@@ -261,11 +271,13 @@ class Run:
             with self.lock:
                 self.report.errors.append((target, words or f"it ended with {answer.status}"))
             return
-        if not done["operators"]:
+        if not done["operators"] and target.device == self._first_device():
             with self.lock:
                 self.report.errors.append((target, f"has no operator {' or '.join(target.names)}"))
         for about in done["operators"]:
             self._add(target, about)
+        if self.options.device == "all" and target.device == "cpu" and done["cuda"]:
+            self.targets.put(replace(target, device="cuda"))
 
     def _add(self, target: Target, about: dict[str, Any]) -> None:
         with self.lock:
@@ -289,7 +301,8 @@ class Run:
     def _judge_all(self, worker: Worker, job: Job) -> None:
         worker.aim(job.subject.target)
         if job.judge == "fresh":
-            self._judge_fresh(worker, job)
+            if not self._left_out(job, job.cases[0]):
+                self._judge_fresh(worker, job)
             return
         for case in job.cases:
             if not self._left_out(job, case):
@@ -303,7 +316,7 @@ class Run:
 
     def _left_out(self, job: Job, case: Case) -> bool:
         tally = self._tally(job.subject, f"skipped-{job.judge}")
-        if tally.stopped:
+        if tally.stopped or (self.options.first and self._has_fault(job.subject.target)):
             return True
         for name, size in case.dims.items():
             limit = job.subject.slow.get((job.judge, name))
@@ -312,6 +325,9 @@ class Run:
                 self._skip(job, "larger than a case that took too long")
                 return True
         return False
+
+    def _has_fault(self, target: Target) -> bool:
+        return any(f.target == target for f in self.report.faults)
 
     def _tally(self, subject: Subject, judge: str) -> Tally:
         return subject.tallies.setdefault(judge, Tally())
@@ -336,7 +352,7 @@ class Run:
                 "subject": job.subject.name,
                 "judge": job.judge,
                 "case": case.pack(),
-                "only": self.options.only,
+                "only": self._only(job.subject.target),
             },
             limits or self._limits(job, case),
         )
@@ -484,7 +500,7 @@ class Run:
             self.watch("fault", self.done, self.total, f"{fault.subject}: {fault.title}")
 
     def _shrink(self, worker: Worker, job: Job, case: Case, finding: Finding) -> Case:
-        if job.judge == "huge":
+        if job.judge == "huge" or self.options.first:
             return case
         hang = finding.kind == "hang"
         limits = Limits(operator=1.5) if hang else None
@@ -504,7 +520,7 @@ class Run:
 
     def _words_for(self, worker: Worker, job: Job, case: Case, finding: Finding) -> Finding:
         """The finding as the smallest case has it."""
-        if job.judge == "huge" or finding.kind == "hang":
+        if job.judge == "huge" or finding.kind == "hang" or self.options.first:
             return finding
         result = self._read_quietly(job, case, self._ask(worker, job, case))
         return next((f for f in result.findings if f.kind == finding.kind), finding)

@@ -83,7 +83,7 @@ class Call:
     def samples(self, base: list[Any]) -> list[list[Any]]:
         assert self.oracle is not None
         self.phase("reference")
-        found = self.oracle.samples()
+        found = self.oracle.samples(base)
         if self.sensitivity is not None:
             for moved in self.sensitivity():
                 found.append([e if m is None else e + m for e, m in zip(base, moved)])
@@ -151,8 +151,11 @@ class Forward:
             else:
                 below = 0 if self.operator.is_arithmetic(p.element) else _smallest(case)
                 inputs[p.name] = tensor(case, p.name, a[0], DTYPES[a[1]], below)
-        if self.reference is not None and self.reference.inputs is not None:
-            for name, value in self.reference.inputs(**inputs).items():
+        for p in self.operator.inputs:
+            if case.layouts.get(p.name, "").startswith("is-"):
+                inputs[p.name] = inputs[case.layouts[p.name].removeprefix("is-")]
+        if self.reference is not None:
+            for name, value in self.reference.own_inputs(self.operator, case).items():
                 inputs[name] = _like(value, inputs[name])
         return inputs
 

@@ -147,7 +147,9 @@ def _judge_arriving(
             call.phase("judge")
         for k, (name, g, e) in enumerate(zip(names, got, expected)):
             g = torch.zeros_like(leaves[k]) if g is None else g
-            verdict = judge(g, e, call.working, lambda k=k, o=oracle: [s[k] for s in o.samples()])
+            verdict = judge(
+                g, e, call.working, lambda k=k, o=oracle, e=expected: [s[k] for s in o.samples(e)]
+            )
             if not verdict.ok:
                 how = f" when the gradient arrives {layout}" if layout else ""
                 result.add(

@@ -1,0 +1,5 @@
+"""What columns means."""
+
+
+def columns(x):
+    return x.sum(0)
