@@ -181,7 +181,7 @@ const cli_verb cli_tune = {
     .options = tune_options,
     .examples = tune_examples,
     .takes_files = true,
-    .run = run};
+    .run = cli_run_python};
 
 /* ---- doctor ---- */
 
