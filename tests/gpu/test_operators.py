@@ -84,11 +84,12 @@ NAMES = [
 ]
 
 
-def distance(found: torch.Tensor, wanted: torch.Tensor) -> float:
+def distance(found: torch.Tensor, wanted: torch.Tensor, size: torch.Tensor) -> float:
+    """The largest error, in parts of what the result would be if nothing cancelled."""
     assert found.shape == wanted.shape and found.device.type == "cuda"
     if found.numel() == 0:
         return 0.0
-    return ((found.double() - wanted).abs().max() / (wanted.abs().max() + 1e-30)).item()
+    return ((found.double() - wanted).abs().max() / (size.abs().max() + 1e-30)).item()
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
@@ -103,13 +104,19 @@ def test_values_and_gradients(name: str, dtype: torch.dtype) -> None:
         dy = torch.randn_like(y)
         found = torch.autograd.grad(y, ours, dy)
         right = torch.autograd.grad(wanted, exact, dy.double())
-        for a, b in zip((y, *found), (wanted, *right)):
-            assert distance(a.detach(), b.detach()) <= BOUND[dtype], (shape, a.shape)
+        sizes = (meaning(*[x.detach().abs() for x in exact]), *[g.abs() for g in right])
+        if name == "scale_bias_relu_learned":
+            sizes = (*sizes[:3], (dy.double() * exact[0]).abs().sum().detach())
+        if name.startswith("scale_bias_relu"):
+            sizes = (*sizes[:2], dy.double().abs().sum(0), *sizes[3:])
+        for a, b, size in zip((y, *found), (wanted, *right), sizes):
+            assert distance(a.detach(), b.detach(), size) <= BOUND[dtype], (shape, a.shape)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_awkward_memory(name: str) -> None:
-    """Transposed, expanded, sliced and starting anywhere: as the same values side by side."""
+    """Transposed, expanded, sliced and starting anywhere: as the same values side by side. A sum's order, and so its
+    last bit, depends on how its input is aligned."""
     torch.manual_seed(4)
     op, _, inputs = case(name, (96, 64), torch.float32)
     straight = op(*inputs)
@@ -118,9 +125,9 @@ def test_awkward_memory(name: str) -> None:
         lambda x: torch.stack([x, x], -1)[..., 0],
         lambda x: torch.cat([x.new_zeros(1), x.flatten()])[1:].view(x.shape),
     ):
-        assert torch.equal(op(*[awkward(x) for x in inputs]), straight)
+        torch.testing.assert_close(op(*[awkward(x) for x in inputs]), straight)
     wide = [x[:1].expand(x.shape) if x.dim() == 2 else x for x in inputs]
-    assert torch.equal(op(*wide), op(*[x.contiguous() for x in wide]))
+    torch.testing.assert_close(op(*wide), op(*[x.contiguous() for x in wide]))
 
 
 @pytest.mark.parametrize("name", NAMES)
