@@ -43,7 +43,8 @@ def gpu_times(
         random.shuffle(order)
         for name in order:
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            torch.cuda._sleep(max(800_000, 60_000 * inner))  # the queue is filled while the GPU waits
+            # The queue is filled while the GPU waits.
+            torch.cuda._sleep(max(800_000, 60_000 * inner))
             start.record()
             for _ in range(inner):
                 contenders[name]()

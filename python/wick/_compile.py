@@ -67,7 +67,9 @@ def _trace(ns: str, name: str, function: Any) -> None:
 # ---- Dynamo ----
 
 
-_substituted: set[tuple[str, str]] = set()  # an operator's function stays the same when it is loaded again
+_substituted: set[tuple[str, str]] = (
+    set()
+)  # an operator's function stays the same when it is loaded again
 
 
 def _substitute(ns: str, name: str, function: Any) -> None:
