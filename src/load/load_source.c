@@ -309,8 +309,8 @@ static wick_status load(wick_ctx *ctx, const wick_source *source, const wick_bui
     wick_define what = {
         .path = origin, .origin = origin, .default_ns = "local", .resolve = resolve};
     WICK_TRY(loaded_new(ctx, source, options, &l));
-    wick_status s = build_and_open(ctx, l, wick_scan_likely(&l->scan), NULL, warnings,
-                                   &what.table, &l->depends);
+    wick_status s = build_and_open(ctx, l, wick_scan_likely(&l->scan), NULL, warnings, &what.table,
+                                   &l->depends);
     l->origin = keep(&l->arena, origin);
     what.resolve_arg = l;
     if (s == WICK_OK && !l->origin) s = wick_fail(ctx, WICK_ENOMEM, "out of memory");

@@ -496,11 +496,12 @@ PyDoc_STRVAR(trial_together_doc,
              "first\n"
              "whose result is not that of the call alone, or -1.");
 
-PyDoc_STRVAR(reserve_doc,
-             "reserve(label, bytes, written)\n--\n\n"
-             "Guarded memory that reads as zeros: its address, and how many bytes at its end are "
-             "its own.\n"
-             "Of a huge one only those can be written, unless it is meant to be. Never given back.");
+PyDoc_STRVAR(
+    reserve_doc,
+    "reserve(label, bytes, written)\n--\n\n"
+    "Guarded memory that reads as zeros: its address, and how many bytes at its end are "
+    "its own.\n"
+    "Of a huge one only those can be written, unless it is meant to be. Never given back.");
 
 PyDoc_STRVAR(report_crashes_doc,
              "report_crashes(fd)\n--\n\nA signal that ends the process first says why, in JSON.");
