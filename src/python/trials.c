@@ -96,10 +96,10 @@ static bool read_arguments(const wick_signature *sig, PyObject *args, PyObject *
 static bool read_options(PyObject *tuple, wick_trial_options *out)
 {
     int at_end, order, fill;
-    long long shift, repeats;
+    long long shift, repeats, meetings;
     unsigned long long seed;
-    if (!PyArg_ParseTuple(tuple, "pLiiiKL", &at_end, &shift, &fill, &out->threads, &order, &seed,
-                          &repeats))
+    if (!PyArg_ParseTuple(tuple, "pLiiiKLL", &at_end, &shift, &fill, &out->threads, &order, &seed,
+                          &repeats, &meetings))
         return false;
     out->at_end = at_end != 0;
     out->shift = shift;
@@ -107,6 +107,7 @@ static bool read_options(PyObject *tuple, wick_trial_options *out)
     out->order = (wick_order)order;
     out->seed = seed;
     out->repeats = repeats;
+    out->meetings = meetings;
     return true;
 }
 

@@ -4,10 +4,12 @@
  * grain. The order in which they run is what differs between a busy machine and an idle one; an
  * operator must not notice.
  */
+#define _GNU_SOURCE 1 /* sched_getcpu */
 #include "trial.h"
 
 #include <pthread.h>
 #include <sched.h>
+#include <time.h>
 
 typedef struct loop {
     wick_body body;
@@ -22,6 +24,8 @@ typedef struct worker {
     int64_t index;
     pthread_t thread;
     bool started;
+    int cpu; /* where it ran, and when */
+    int64_t begin_ns, end_ns;
 } worker;
 
 static _Thread_local bool inside; /* of a piece: loops in it run inline */
@@ -44,22 +48,50 @@ void wick_wait_until(const atomic_int *counter, int wanted)
         if (spins > PATIENCE) sched_yield();
 }
 
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void run_timed(worker *w)
+{
+    w->cpu = sched_getcpu();
+    w->begin_ns = now_ns();
+    run_piece(w->of, w->index);
+    w->end_ns = now_ns();
+}
+
 static void *run_worker(void *arg)
 {
-    const worker *w = arg;
+    worker *w = arg;
     atomic_fetch_add(&w->of->waiting, 1);
     wick_wait_until(&w->of->go, 1);
-    run_piece(w->of, w->index);
+    run_timed(w);
     return NULL;
 }
 
-/* All pieces at once: every thread waits, spinning, until the last one is there. */
-static void run_at_once(loop *l)
+/* Two of them ran at the same time, on two CPUs. */
+static bool have_met(const worker *workers, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < i; k++)
+            if (workers[i].started && workers[k].started && workers[i].cpu != workers[k].cpu &&
+                workers[i].begin_ns < workers[k].end_ns && workers[k].begin_ns < workers[i].end_ns)
+                return true;
+    return false;
+}
+
+/* All pieces at once: every thread waits, spinning, until the last one is there. Whether two of them
+ * did run at the same time: on a busy machine they seldom do. */
+static bool run_at_once(loop *l)
 {
     enum { MOST = 64 };
     worker workers[MOST];
     int64_t n = l->count < MOST ? l->count : MOST;
     int started = 0;
+    workers[0] = (worker){.of = l, .started = true};
     for (int64_t i = 1; i < n; i++) {
         workers[i] = (worker){.of = l, .index = i};
         workers[i].started = !pthread_create(&workers[i].thread, NULL, run_worker, &workers[i]);
@@ -67,7 +99,7 @@ static void run_at_once(loop *l)
     }
     wick_wait_until(&l->waiting, started);
     atomic_store(&l->go, 1);
-    run_piece(l, 0);
+    run_timed(&workers[0]);
     for (int64_t i = 1; i < n; i++) {
         if (workers[i].started)
             pthread_join(workers[i].thread, NULL);
@@ -76,6 +108,7 @@ static void run_at_once(loop *l)
     }
     for (int64_t i = n; i < l->count; i++)
         run_piece(l, i);
+    return have_met(workers, n);
 }
 
 /* A permutation without memory: steps of a size that has no divisor in common with the count. */
@@ -105,7 +138,7 @@ wick_status wick_schedule_parallel(wick_ctx *ctx, int64_t n, int64_t grain, wick
     loop l = {.body = body, .arg = arg, .n = n, .piece = (n + wanted - 1) / wanted};
     l.count = (n + l.piece - 1) / l.piece;
     if (s->order == WICK_ORDER_AT_ONCE) {
-        run_at_once(&l);
+        s->meetings += run_at_once(&l);
     } else {
         int64_t step = s->order == WICK_ORDER_SHUFFLED ? shuffled_step(l.count, s->seed) : 1;
         for (int64_t i = 0; i < l.count; i++) {

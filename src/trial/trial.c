@@ -8,6 +8,7 @@
 #include "trial.h"
 
 #include <string.h>
+#include <time.h>
 
 enum { SCRATCH_ALIGNMENT = 64 }; /* what scratch always has (src/module/call.h) */
 
@@ -198,6 +199,7 @@ static void drop_results(wick_trial *t)
     for (int i = 0; i < t->sig->n_outputs; i++) {
         if (t->results[i].kind == WICK_VALUE_TENSOR) trial_release(&t->results[i].as.tensor);
         t->results[i] = (wick_value){.unwanted = t->unwanted[i]};
+        memset(&t->results[i].as, t->options.fill, sizeof t->results[i].as); /* of a plain number */
     }
     t->n_asked = 0;
 }
@@ -298,11 +300,23 @@ static void count_leaks(wick_trial *t)
                             .threads = now.threads - then->threads};
 }
 
+/* Pieces of loops have met often enough, or it takes too long. */
+static bool has_met(const wick_trial *t, const struct timespec *start)
+{
+    enum { SECONDS = 2 };
+    struct timespec now;
+    if (t->options.meetings == 0) return false;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return t->schedule.meetings >= t->options.meetings || now.tv_sec - start->tv_sec > SECONDS;
+}
+
 wick_status wick_trial_run(wick_trial *t)
 {
     const int64_t repeats = t->options.repeats;
     wick_status first = repeats > 1 ? wick_trial_first(t) : call_once(t), status = first;
-    for (int64_t r = 1; r < repeats; r++) {
+    struct timespec start;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    for (int64_t r = 1; r < repeats && !has_met(t, &start); r++) {
         if (r == repeats / 2) {
             drop_results(t);
             wick_ctx_clear(&t->ctx);

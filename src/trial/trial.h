@@ -75,6 +75,7 @@ typedef struct wick_schedule {
     uint64_t seed;
     int64_t loops;  /* counted: calls of wick_parallel that could be cut */
     int64_t pieces; /* and the most pieces that one of them allows */
+    int64_t meetings; /* loops at once of which two pieces did run at the same time */
 } wick_schedule;
 
 /* wick_services.parallel; its schedule is the trial's that ctx->host points to. */
@@ -102,7 +103,8 @@ typedef struct wick_trial_options {
     int threads;
     wick_order order;
     uint64_t seed;
-    int64_t repeats; /* calls in all, 1 at least */
+    int64_t repeats;  /* calls in all, 1 at least */
+    int64_t meetings; /* fewer, once pieces have met so often (wick_schedule); 0: all of them */
 } wick_trial_options;
 
 enum { TRIAL_MAX_ZONES = 2 * WICK_MAX_PARAMS };

@@ -110,10 +110,10 @@ def _judge_piece(
 ) -> Verdict:
     kind = torch.finfo(got.dtype)
     g, e = got.double(), expected.double()
-    size = e.abs()
+    size = torch.where(e.isfinite(), e, 0.0).abs()
     unit = FREE * torch.finfo(accumulator).eps if accumulator.is_floating_point else 0.0
     allowed = (kind.eps / 2 + unit) * size + kind.smallest_normal * kind.eps
-    error = (g - e).abs()
+    error = torch.where(g.isfinite() & e.isfinite(), (g - e).abs(), float("inf"))
     fine = (g == e) | (g.isnan() & e.isnan()) | (error <= allowed)
     # Too large for the type: infinite, or the largest number if it is just above that.
     fine |= (size > kind.max * (1 - kind.eps)) & (g.abs() >= kind.max) & (g.sign() == e.sign())
@@ -122,7 +122,7 @@ def _judge_piece(
         for sample in samples():
             spread = torch.maximum(spread, _spread(e, sample.double()))
         allowed = allowed + SAFETY * spread
-        fine |= (error <= allowed) | (allowed == float("inf"))
+        fine |= error <= allowed  # infinite, where right answers differ in kind
     return _verdict(got, g, e, error, allowed, ~fine)
 
 
@@ -134,12 +134,12 @@ def _verdict(
     allowed: torch.Tensor,
     wrong: torch.Tensor,
 ) -> Verdict:
-    share = torch.nan_to_num((error / allowed).masked_fill(g == e, 0.0), nan=0.0, posinf=0.0)
+    share = torch.nan_to_num((error / allowed).masked_fill(error.isinf(), 0.0), nan=0.0)
     verdict = Verdict(wrong=int(wrong.sum()), total=got.numel())
     verdict.worst = float(share.max()) if share.numel() else 0.0
     verdict.zero_signs = int(((g == 0) & (e == 0) & (g.signbit() != e.signbit())).sum())
     if verdict.wrong:
-        flat = int(torch.where(wrong, error.nan_to_num(float("inf")), -1.0).flatten().argmax())
+        flat = int(torch.where(wrong, error, -1.0).flatten().argmax())
         verdict.index = _unravel(flat, got.shape)
         verdict.got, verdict.expected, verdict.allowed = (
             float(t.flatten()[flat]) for t in (g, e, allowed)

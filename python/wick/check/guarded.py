@@ -26,11 +26,12 @@ class Manner:
     order: int = FORWARDS
     seed: int = 0
     repeats: int = 1
+    meetings: int = 0  # fewer repeats, once pieces of loops have run at the same time so often
 
     def settings(self) -> tuple[Any, ...]:
         return (
             *(self.at_end, self.shift, self.fill, self.threads, self.order, self.seed),
-            self.repeats,
+            *(self.repeats, self.meetings),
         )
 
 

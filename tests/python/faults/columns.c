@@ -4,7 +4,7 @@
  *
  *    1  forward    strides are not looked at
  *    2  forward    rows may lie apart, columns not
- *    3  forward    a stride of 0 is taken for 1
+ *    3  memory     a stride of 0 is taken for 1
  *    4  forward    the sum is kept in T
  *    5  gradient   dy is read as if it were contiguous
  *    6  memory     rows are taken to lie one behind the other

@@ -15,7 +15,8 @@ from .values import Subject
 
 COUNTS = (2, 3, 5, 16)
 AT_ONCE_COUNTS = (2, 3)  # about as many as there are CPUs: more would wait, not meet
-ROUNDS = 300  # of pieces that run at once: what happens seldom
+ROUNDS = 300  # of callers at once
+MEETINGS = 60  # of pieces on two CPUs at the same time: what goes wrong seldom needs many
 CALLERS = 4
 
 
@@ -43,9 +44,8 @@ def _judge_cuts(call: Call, alone: guarded.Outcome, result: Result) -> None:
             if cut.refused or not guarded.same(alone.results, cut.results):
                 _report(result, threads, order)
                 return
-    rounds = _rounds(call)
     for threads in AT_ONCE_COUNTS:
-        manner = Manner(threads=threads, order=AT_ONCE, repeats=rounds)
+        manner = Manner(threads=threads, order=AT_ONCE, repeats=20_000, meetings=MEETINGS)
         at_once = call.run(manner)
         if at_once.differs >= 0 or not guarded.same(alone.results, at_once.results):
             _report(result, threads, AT_ONCE)

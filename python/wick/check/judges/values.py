@@ -155,9 +155,9 @@ def _judge_memory(call: Call, first: Outcome, result: Result) -> None:
     third = call.run(Manner(fill=FILLS[1]))
     steady = guarded.same(second.results, third.results)
     for name, a, b in zip(call.outcome_names, first.results, second.results):
-        if not isinstance(a, torch.Tensor) or guarded.same([a], [b]):
+        if guarded.same([a], [b]):
             continue
-        where = _unwritten(a, b)
+        where = _unwritten(a, b) if isinstance(a, torch.Tensor) else ()
         if where is not None:
             result.add("memory", f"unwritten-{name}", f"{place(name, where)} is not written")
         elif steady:
