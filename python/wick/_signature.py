@@ -27,9 +27,14 @@ Term = tuple[int, tuple[int, ...]]  # coefficient, and the dims that it is multi
 Size = list[Term]  # a sum
 
 
+REQUIRED = object()
+"""The default of what has none."""
+
+
 class Param(NamedTuple):
     name: str
     kind: str  # tensor, shape, int, float, bool, str or choice
+    type: str  # as the signature writes it
     optional: bool
     in_place: bool
     types: list[str]  # a tensor's possible element types
@@ -37,6 +42,9 @@ class Param(NamedTuple):
     leading: int  # the dim of `*N`, or -1
     sizes: list[Size]  # those after it
     gives_dim: int  # an int: the dim that it gives a value, or -1
+    dim: str | None  # that dim's name
+    choices: list[str]
+    default: Any = REQUIRED
 
     def axis_of(self, dim: int) -> int | None:
         """Where the dim stands alone, counted from the end (-1 is the last); None where it does not."""

@@ -65,17 +65,49 @@ static PyObject *types_of(const wick_signature *sig, const wick_param *p)
     return types;
 }
 
+static PyObject *default_of(const wick_param *param)
+{
+    switch (param->kind) {
+    case WICK_KIND_INT: return PyLong_FromLongLong(param->default_int);
+    case WICK_KIND_FLOAT: return PyFloat_FromDouble(param->default_float);
+    case WICK_KIND_BOOL: return PyBool_FromLong(param->default_int != 0);
+    case WICK_KIND_STR: return PyUnicode_FromString(param->default_str);
+    case WICK_KIND_CHOICE: return PyUnicode_FromString(param->choices[param->default_int]);
+    default: Py_RETURN_NONE;
+    }
+}
+
+static PyObject *choices_of(const wick_param *param)
+{
+    PyObject *list = PyList_New(0);
+    for (int i = 0; list && i < param->n_choices; i++) {
+        if (!append(list, PyUnicode_FromString(param->choices[i]))) Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* The keys are the fields of wick._signature.Param; without a default there is no `default`. */
 static PyObject *param_of(const wick_signature *sig, const wick_param *p)
 {
     static const char *const kinds[] = {"tensor", "shape", "int", "float", "bool", "str", "choice"};
     bool tensor = p->kind == WICK_KIND_TENSOR;
     bool sized = tensor || p->kind == WICK_KIND_SHAPE;
     bool free = tensor && p->elem.kind == WICK_ELEM_VARIABLE;
-    return Py_BuildValue("{s:s, s:s, s:O, s:O, s:N, s:i, s:i, s:N, s:i}", "name", p->name, "kind",
-                         kinds[p->kind], "optional", p->optional ? Py_True : Py_False, "in_place",
-                         p->in_place ? Py_True : Py_False, "types", types_of(sig, p), "variable",
-                         free ? p->elem.variable : -1, "leading", sized ? p->leading : -1, "sizes",
-                         sizes_of(p), "gives_dim", p->kind == WICK_KIND_INT ? p->gives_dim : -1);
+    int gives = p->kind == WICK_KIND_INT ? p->gives_dim : -1;
+    wick_text type = {0};
+    wick_param_print_type(&type, sig, p);
+    PyObject *dict = Py_BuildValue(
+        "{s:s, s:s, s:s, s:O, s:O, s:N, s:i, s:i, s:N, s:i, s:z, s:N}", "name", p->name, "kind",
+        kinds[p->kind], "type", wick_text_str(&type), "optional", p->optional ? Py_True : Py_False,
+        "in_place", p->in_place ? Py_True : Py_False, "types", types_of(sig, p), "variable",
+        free ? p->elem.variable : -1, "leading", sized ? p->leading : -1, "sizes", sizes_of(p),
+        "gives_dim", gives, "dim", gives >= 0 ? sig->dims[gives].name : NULL, "choices",
+        choices_of(p));
+    PyObject *value = dict && p->has_default ? default_of(p) : NULL;
+    if (dict && p->has_default && (!value || PyDict_SetItemString(dict, "default", value) < 0))
+        Py_CLEAR(dict);
+    Py_XDECREF(value);
+    return dict;
 }
 
 static PyObject *params_of(const wick_signature *sig, const wick_param *params, int n)
@@ -121,6 +153,38 @@ PyObject *describe(PyObject *module, PyObject *args)
                          params_of(sig, sig->inputs, sig->n_inputs), "outputs",
                          params_of(sig, sig->outputs, sig->n_outputs), "dims", dims_of(sig),
                          "autocast", rules[sig->autocast]);
+}
+
+static PyObject *describe_variables(const wick_signature *sig)
+{
+    PyObject *list = PyList_New(0);
+    for (int i = 0; list && i < sig->n_variables; i++) {
+        PyObject *types = PyList_New(0);
+        for (int k = 0; types && k < sig->variables[i].n_types; k++) {
+            PyObject *name = PyUnicode_FromString(wick_dtype_name((int)sig->variables[i].types[k]));
+            if (!append(types, name)) Py_CLEAR(types);
+        }
+        if (!append(list, Py_BuildValue("(sN)", sig->variables[i].name, types))) Py_CLEAR(list);
+    }
+    return list;
+}
+
+PyObject *parameters(PyObject *module, PyObject *args)
+{
+    const char *ns, *name;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "ss", &ns, &name)) return NULL;
+    const wick_op *op = find_op(ns, name);
+    if (!op) return NULL;
+    const wick_signature *sig = wick_op_current(op)->sig;
+    PyObject *dims = PyList_New(0);
+    for (int i = 0; dims && i < sig->n_dims; i++) {
+        PyObject *leading = sig->dims[i].leading ? Py_True : Py_False;
+        if (!append(dims, Py_BuildValue("(sO)", sig->dims[i].name, leading))) Py_CLEAR(dims);
+    }
+    return Py_BuildValue("{s:N, s:N, s:N, s:N}", "dims", dims, "variables", describe_variables(sig),
+                         "inputs", params_of(sig, sig->inputs, sig->n_inputs), "outputs",
+                         params_of(sig, sig->outputs, sig->n_outputs));
 }
 
 /* ---- infer ---- */

@@ -523,7 +523,7 @@ static PyMethodDef methods[] = {
     {"gradient", gradient, METH_VARARGS, gradient_doc},
     {"describe", describe, METH_VARARGS, describe_doc},
     {"infer", infer, METH_VARARGS, infer_doc},
-    {"parameters", plan_parameters, METH_VARARGS, parameters_doc},
+    {"parameters", parameters, METH_VARARGS, parameters_doc},
     {"plan", plan_call, METH_VARARGS, plan_doc},
     {"tune_choices", tuning_choices, METH_VARARGS, tune_choices_doc},
     {"tune_force", tuning_force, METH_VARARGS, tune_force_doc},

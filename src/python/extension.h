@@ -106,6 +106,8 @@ bool raise_pending(void);
 /* describe(namespace, name): inputs, outputs, dims and rules of the signature, as dicts and lists.
  */
 PyObject *describe(PyObject *module, PyObject *args);
+/* parameters(namespace, name): the same for those who make calls up, with the type variables. */
+PyObject *parameters(PyObject *module, PyObject *args);
 /* infer(namespace, name, values, sizes): one (type, shape) per output, None for a plain number, and
  * the input on whose device they are (-1: the CPU), after every check of a call. A tensor is (type,
  * device, index, shape). sizes False: shapes are neither looked at nor inferred. */
@@ -113,8 +115,7 @@ PyObject *infer(PyObject *module, PyObject *args);
 
 /* ---- plan.c: for benchmarks and tests, which make calls up ---- */
 
-/* parameters(namespace, name) and plan(namespace, name, dims, types, absent). */
-PyObject *plan_parameters(PyObject *module, PyObject *args);
+/* plan(namespace, name, dims, types, absent) */
 PyObject *plan_call(PyObject *module, PyObject *args);
 
 /* ---- tuning.c: for `wick tune` ---- */

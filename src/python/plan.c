@@ -1,4 +1,4 @@
-/* plan.c -- an operator's parameters, and what a call with chosen sizes takes, returns and moves
+/* plan.c -- what a call with chosen sizes takes, returns and moves
  *
  * For those who make calls up: a benchmark knows dims and types, and asks for shapes and bytes. All
  * of it is the signature's own arithmetic; Python only asks.
@@ -23,99 +23,6 @@ static bool append(PyObject *list, PyObject *item)
     Py_XDECREF(item);
     return done;
 }
-
-/* ---- parameters ---- */
-
-static PyObject *default_of(const wick_param *param)
-{
-    switch (param->kind) {
-    case WICK_KIND_INT: return PyLong_FromLongLong(param->default_int);
-    case WICK_KIND_FLOAT: return PyFloat_FromDouble(param->default_float);
-    case WICK_KIND_BOOL: return PyBool_FromLong(param->default_int != 0);
-    case WICK_KIND_STR: return PyUnicode_FromString(param->default_str);
-    case WICK_KIND_CHOICE: return PyUnicode_FromString(param->choices[param->default_int]);
-    default: Py_RETURN_NONE;
-    }
-}
-
-static PyObject *choices_of(const wick_param *param)
-{
-    PyObject *list = PyList_New(0);
-    for (int i = 0; list && i < param->n_choices; i++) {
-        if (!append(list, PyUnicode_FromString(param->choices[i]))) Py_CLEAR(list);
-    }
-    return list;
-}
-
-static PyObject *describe_param(const wick_signature *sig, const wick_param *param)
-{
-    static const char *const kinds[] = {"tensor", "shape", "int", "float", "bool", "str", "choice"};
-    PyObject *flags[] = {param->optional ? Py_True : Py_False,
-                         param->in_place ? Py_True : Py_False};
-    wick_text type = {0};
-    PyObject *dict, *value = NULL;
-    wick_param_print_type(&type, sig, param);
-    dict = Py_BuildValue("{ssssss sOsO sz sN}", "name", param->name, "kind", kinds[param->kind],
-                         "type", wick_text_str(&type), "optional", flags[0], "in_place", flags[1],
-                         "dim", param->gives_dim >= 0 ? sig->dims[param->gives_dim].name : NULL,
-                         "choices", choices_of(param));
-    wick_text_free(&type);
-    if (dict && param->has_default) {
-        value = default_of(param);
-        if (!value || PyDict_SetItemString(dict, "default", value) < 0) Py_CLEAR(dict);
-    }
-    Py_XDECREF(value);
-    return dict;
-}
-
-static PyObject *describe_params(const wick_signature *sig, const wick_param *params, int n)
-{
-    PyObject *list = PyList_New(0);
-    for (int i = 0; list && i < n; i++) {
-        if (!append(list, describe_param(sig, &params[i]))) Py_CLEAR(list);
-    }
-    return list;
-}
-
-static PyObject *describe_dims(const wick_signature *sig)
-{
-    PyObject *list = PyList_New(0);
-    for (int i = 0; list && i < sig->n_dims; i++) {
-        PyObject *leading = sig->dims[i].leading ? Py_True : Py_False;
-        if (!append(list, Py_BuildValue("(sO)", sig->dims[i].name, leading))) Py_CLEAR(list);
-    }
-    return list;
-}
-
-static PyObject *describe_variables(const wick_signature *sig)
-{
-    PyObject *list = PyList_New(0);
-    for (int i = 0; list && i < sig->n_variables; i++) {
-        PyObject *types = PyList_New(0);
-        for (int k = 0; types && k < sig->variables[i].n_types; k++) {
-            PyObject *name = PyUnicode_FromString(wick_dtype_name((int)sig->variables[i].types[k]));
-            if (!append(types, name)) Py_CLEAR(types);
-        }
-        if (!append(list, Py_BuildValue("(sN)", sig->variables[i].name, types))) Py_CLEAR(list);
-    }
-    return list;
-}
-
-PyObject *plan_parameters(PyObject *module, PyObject *args)
-{
-    const char *ns, *name;
-    const wick_signature *sig;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "ss", &ns, &name)) return NULL;
-    sig = signature_of(ns, name);
-    if (!sig) return NULL;
-    return Py_BuildValue("{sN sN sN sN}", "dims", describe_dims(sig), "variables",
-                         describe_variables(sig), "inputs",
-                         describe_params(sig, sig->inputs, sig->n_inputs), "outputs",
-                         describe_params(sig, sig->outputs, sig->n_outputs));
-}
-
-/* ---- the plan of one call ---- */
 
 typedef struct plan {
     const wick_signature *sig;
