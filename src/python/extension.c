@@ -484,12 +484,13 @@ PyDoc_STRVAR(sample_doc, "sample(namespace, name, kind, seed, budget)\n--\n\n"
                          "Sizes that fit the signature, a tuple for *N; kind: 'random', 'empty', "
                          "'one', 'odd' or 'large'.");
 
-PyDoc_STRVAR(trial_doc,
-             "trial(namespace, name, args, wanted, settings)\n--\n\n"
-             "A guarded call on the CPU. args: None, a number, a str, (sizes,) for a shape or\n"
-             "(address, type, sizes, strides, in_zone) for a tensor; wanted: a bool per output;\n"
-             "settings: (at_end, shift, fill, threads, order, seed, repeats, meetings). A dict comes "
-             "back.");
+PyDoc_STRVAR(
+    trial_doc,
+    "trial(namespace, name, args, wanted, settings)\n--\n\n"
+    "A guarded call on the CPU. args: None, a number, a str, (sizes,) for a shape or\n"
+    "(address, type, sizes, strides, in_zone) for a tensor; wanted: a bool per output;\n"
+    "settings: (at_end, shift, fill, threads, order, seed, repeats, meetings). A dict comes "
+    "back.");
 
 PyDoc_STRVAR(trial_together_doc,
              "trial_together(namespace, name, calls, wanted, settings, rounds)\n--\n\n"

@@ -83,8 +83,8 @@ static bool have_met(const worker *workers, int64_t n)
     return false;
 }
 
-/* All pieces at once: every thread waits, spinning, until the last one is there. Whether two of them
- * did run at the same time: on a busy machine they seldom do. */
+/* All pieces at once: every thread waits, spinning, until the last one is there. Whether two of
+ * them did run at the same time: on a busy machine they seldom do. */
 static bool run_at_once(loop *l)
 {
     enum { MOST = 64 };

@@ -73,8 +73,8 @@ typedef struct wick_schedule {
     int threads; /* a loop is cut into at most so many pieces */
     wick_order order;
     uint64_t seed;
-    int64_t loops;  /* counted: calls of wick_parallel that could be cut */
-    int64_t pieces; /* and the most pieces that one of them allows */
+    int64_t loops;    /* counted: calls of wick_parallel that could be cut */
+    int64_t pieces;   /* and the most pieces that one of them allows */
     int64_t meetings; /* loops at once of which two pieces did run at the same time */
 } wick_schedule;
 
