@@ -82,7 +82,7 @@ Test(simple, a_type_that_wick_does_not_know_decides_nothing)
     int64_t size[] = {2};
     wick_value args[] = {wick_tensor_of(x, WICK_NONE, 1, size), F32(x, 2)}, result = {0};
     n_calls = 0;
-    cr_assert(wick_op_current(op)->simple);
+    cr_assert(wick_op_current(op)->simple.n_inputs > 0);
     cr_assert_eq(call(op, args, 2, &result, 1), WICK_EINVAL);
     cr_assert_str_eq(wick_ctx_message(&test_ctx), "sum2: a is none, expected f32 or f64");
     cr_assert_eq(n_calls, 0);
