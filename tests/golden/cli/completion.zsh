@@ -7,7 +7,9 @@ _wick()
         'build:turn operator files into a module'
         'list:list operators\: the shipped ones, a file'\''s, or a module'\''s'
         'show:say what an operator takes and returns, and what is made of it'
+        'check:find out whether operators are right'
         'bench:measure operators beside torch and beside what the machine allows'
+        'tune:measure the launch choices that an operator leaves open, on this GPU'
         'cache:look at what wick.load keeps, check it, clear it'
         'doctor:check that operators can be built and called here; say what to do if not'
         'config:print paths and flags for other build systems'
@@ -74,6 +76,24 @@ _wick()
             '--cc=[the C compiler]:CC:_files' \
             '*:file:_files'
         ;;
+        check)
+        _arguments '--help[this text]' \
+            '--reference=[the reference'\''s file (else NAME.py beside the source)]:FILE:_files' \
+            '--only=[judge only these of the list above, as forward,memory]:WHAT:_files' \
+            '--types=[element types, as "f32 bf16" (else all)]:TYPES:_files' \
+            '--device=[cpu, cuda or cuda\:N (else all there are)]:DEVICE:_files' \
+            '--depth=[quick, default or full]:DEPTH:_files' \
+            '--seed=[of sizes and values (else 0)]:N:_files' \
+            '--time=[go on with further seeds for so long]:SECONDS:_files' \
+            '--case=[only this case, as a report prints it]:CASE:_files' \
+            '--first[stop at the first fault of a file, and leave it as large as it is]' \
+            '--flags=[for the C compiler]:FLAGS:_files' \
+            '--jobs=[processes at a time (else one per CPU, at most 4)]:N:_files' \
+            '--json=[write what was found; - is stdout, without the report]:FILE:_files' \
+            '--junit=[the same as JUnit'\''s XML]:FILE:_files' \
+            '1:what:((forward\:"results against the reference, within the rounding of the type" gradient\:"gradients against the reference'\''s, and by finite differences" memory\:"nothing read or written outside, all results written, inputs untouched" repeat\:"the same result again, after other calls, in another process" threads\:"the same on any number of threads, and from several callers" leak\:"no memory, file or thread is left behind" refuse\:"wrong types, shapes and devices get an error" opcheck\:"torch.library.opcheck" huge\:"more than 2^31 elements" stream\:"on a GPU\: other streams, captured graphs"))' \
+            '*:file:_files'
+        ;;
         bench)
         _arguments '--help[this text]' \
             '--shapes=[sizes from this file (else NAME.shapes.txt beside the source)]:FILE:_files' \
@@ -92,6 +112,18 @@ _wick()
             '--plots=[write the roofline and a sweep over sizes, PNG and SVG]:DIR:_files' \
             '--profile=[write a trace of a few calls, for ui.perfetto.dev]:FILE:_files' \
             '--compare=[say what is slower than in this file of --json]:FILE:_files' \
+            '*:file:_files'
+        ;;
+        tune)
+        _arguments '--help[this text]' \
+            '--shapes=[sizes from this file (else NAME.shapes.txt beside the source)]:FILE:_files' \
+            '--size=[these sizes, as "N=8x2048 C=4096"; may be repeated]:SIZES:_files' \
+            '--types=[element types, as "f32 bf16", or all (else f32)]:TYPES:_files' \
+            '--device=[cuda or cuda\:N (else the current one)]:DEVICE:_files' \
+            '--cache=[warm or cold (else cold\: the kernel alone)]:STATE:_files' \
+            '--rounds=[how often the best are timed beside the rule (else 21)]:N:_files' \
+            '--dry-run[measure and report, keep nothing]' \
+            '--clear[forget what was measured of these operators]' \
             '*:file:_files'
         ;;
         cache)
