@@ -45,13 +45,16 @@ static int asks_for_cuda(wick_span text)
                  {"if ! defined __CUDACC__ ", -1}};
     wick_lexer lex;
     char seen[64] = "";
+    size_t n = 0;
     wick_lex_start(&lex, text.start + 1, text.size - 1);
     lex.line_start = false;
     for (wick_token t = wick_lex_next(&lex); t.kind != WICK_TOKEN_END; t = wick_lex_next(&lex)) {
         if (wick_token_is(&t, "(") || wick_token_is(&t, ")")) continue;
-        if (strlen(seen) + t.size + 2 > sizeof seen) return 0;
-        strncat(seen, t.start, t.size);
-        strcat(seen, " ");
+        if (n + t.size + 2 > sizeof seen) return 0;
+        memcpy(seen + n, t.start, t.size);
+        n += t.size;
+        seen[n++] = ' ';
+        seen[n] = '\0';
     }
     for (int i = 0; i < WICK_COUNT(known); i++)
         if (!strcmp(seen, known[i].words)) return known[i].meaning;

@@ -102,7 +102,7 @@ typedef struct wick_edits {
 void wick_edits_replace(wick_edits *e, wick_span code, const char *with);
 /* Words in a line are replaced. */
 void wick_edits_reword(wick_edits *e, wick_span words, const char *with);
-void wick_edits_insert(wick_edits *e, wick_span before, const char *text);
+void wick_edits_insert(wick_edits *e, wick_span what, const char *text);
 /* The text with its edits, in the chunks' arena; NULL when out of memory. What lies inside of a
  * part that is gone already is not edited. */
 const char *wick_edits_apply(wick_edits *e, const wick_scan *scan);

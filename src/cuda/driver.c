@@ -139,6 +139,7 @@ wick_status wick_driver_fail(wick_ctx *ctx, cu_result result, const char *format
     char room[CUDA_WORDS], what[1024];
     va_list args;
     va_start(args, format);
+    /* It has just been started. NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized) */
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
     return wick_fail(ctx, result == CU_OUT_OF_MEMORY ? WICK_ENOMEM : WICK_ECUDA, "%s: %s%s", what,

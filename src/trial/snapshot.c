@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <malloc.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 static int64_t count_entries(const char *folder)
@@ -26,12 +27,12 @@ static int64_t count_entries(const char *folder)
 /* Bytes of the address space. */
 static int64_t count_mapped(void)
 {
-    long long pages = 0;
+    char line[128] = "";
     FILE *file = fopen("/proc/self/statm", "r");
     if (!file) return 0;
-    if (fscanf(file, "%lld", &pages) != 1) pages = 0;
+    const char *read = fgets(line, sizeof line, file);
     fclose(file);
-    return (int64_t)pages * sysconf(_SC_PAGESIZE);
+    return read ? (int64_t)strtoll(line, NULL, 10) * sysconf(_SC_PAGESIZE) : 0;
 }
 
 void wick_snapshot_take(wick_snapshot *out)
