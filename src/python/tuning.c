@@ -80,10 +80,10 @@ PyObject *tuning_force(PyObject *module, PyObject *args)
     if (!def || (given != Py_None && !read_numbers(given, n, "values", values))) return NULL;
     wick_ctx_init(&ctx, NULL);
     wick_status s = wick_tuned_force(&ctx, def, given == Py_None ? NULL : values);
-    if (s != WICK_OK) raise_status(&ctx, s);
+    PyObject *done = s == WICK_OK ? Py_None : raise_status(&ctx, s);
+    Py_XINCREF(done);
     wick_ctx_deinit(&ctx);
-    if (s != WICK_OK) return NULL;
-    Py_RETURN_NONE;
+    return done;
 }
 
 PyObject *tuning_forget(PyObject *module, PyObject *args)
