@@ -30,6 +30,9 @@ static int end_of(void (*what)(void), char *said, size_t size)
     return status;
 }
 
+static void do_nothing(void) {}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 static void touch_guard(void)
 {
     wick_zone zone;
@@ -59,9 +62,6 @@ static void exhaust_stack(void)
     if (descend(&start)) _exit(1);
 }
 
-static void do_nothing(void) {}
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 Test(crash, says_what_was_touched_and_ends_by_the_signal)
 {
     char said[256];
