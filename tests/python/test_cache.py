@@ -244,7 +244,7 @@ def test_headers_of_another_version_of_wick(room: Room) -> None:
     path = one_type(room.folder)
     code = """
 from wick import _wick
-number, functions, said = _wick.load_source(args[0], None, args[1], (), None, False)
+number, functions, said = _wick.load_source(args[0], None, args[1], (), (), None, False, True)
 print(functions[0](torch.zeros(1)).item())
 """
     ours = Path(wick.__file__).parent / "include"
