@@ -139,7 +139,7 @@ Test(trial, a_repeat_that_differs_is_found)
     end(t);
 }
 
-static wick_status lose_memory(wick_ctx *ctx, const wick_slot *slot)
+static WICK_UNUSED wick_status lose_memory(wick_ctx *ctx, const wick_slot *slot)
 {
     static void *volatile lost; /* volatile: or nothing is taken */
     lost = malloc(100);
