@@ -213,7 +213,7 @@ static const wick_tuned_device *of_device(const wick_op *op, wick_op_def *def, i
 {
     wick_tuned_device *first = atomic_load_explicit(&def->tuned, memory_order_acquire);
     for (const wick_tuned_device *d = first; d; d = d->next)
-        if (d->device == device) return d;
+        if (__atomic_load_n(&d->device, __ATOMIC_RELAXED) == device) return d;
     wick_tuned_device *made = read_device(op->ns, def, device);
     if (!made) return NULL;
     do /* two threads may have read it: the same, twice */
@@ -268,7 +268,9 @@ wick_status wick_tuned_force(wick_ctx *ctx, wick_op_def *def, const int64_t *val
 void wick_tuned_forget(wick_op_def *def)
 {
     if (def->stands_for) def = def->stands_for;
-    atomic_store_explicit(&def->tuned, NULL, memory_order_release); /* what was read is kept */
+    /* A call may be reading what is kept: it stays, as that of no device. */
+    for (wick_tuned_device *d = atomic_load(&def->tuned); d; d = d->next)
+        __atomic_store_n(&d->device, -1, __ATOMIC_RELAXED);
 }
 
 void wick_tuned_free(wick_op_def *def)
