@@ -274,7 +274,7 @@ WRONG_OUT = {
     "rank": (lambda: torch.empty(6), ["shape [6]", "[2, 3]"]),
     "larger": (lambda: torch.empty(3, 3), ["shape [3, 3]", "[2, 3]"]),
     "element type": (lambda: torch.empty(2, 3, dtype=torch.float64), ["f", "64"]),
-    "device": (lambda: torch.empty(2, 3, device="meta"), ["is on meta", "is on cpu"]),
+    "device": (lambda: torch.empty(2, 3, device="meta"), ["meta", "cpu"]),
     "expanded": (lambda: torch.empty(3).expand(2, 3), ["share memory"]),
 }
 
@@ -415,7 +415,7 @@ WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, int64_t k, float *y)
     )
     out = torch.zeros(3)
     assert op.direct(3, out=out) is out and out.tolist() == [7.0] * 3
-    with pytest.raises(RuntimeError, match=f"{op.name}: out.*is on meta, but the call is on cpu"):
+    with pytest.raises(RuntimeError, match=f"{op.name}: out.*meta.*cpu"):
         op.direct(3, out=torch.zeros(3, device="meta"))
 
 
