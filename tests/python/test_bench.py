@@ -402,20 +402,24 @@ def test_what_is_written_in_place_is_put_back(host: Host) -> None:
     assert "out=" not in [c.name for c in field.contenders]
 
 
-def test_shipped_operators_have_references_and_sizes(host: Host) -> None:
-    operators = target.find([], None, None)
-    assert len(operators) > 10
-    for operator in operators:
-        assert operator.shapes_file, operator.name
+def test_files_of_the_shipped_operators_are_found_and_fit() -> None:
+    """An operator needs none; those that have them are measured with them."""
+    found = [op for op in target.find([], None, None) if op.shapes_file and op.reference_file]
+    assert len(found) > 10
+    for operator in found:
         assert operator.cases(()), operator.name
-        assert all(operator.flops(c) is not None for c in operator.cases(())), operator.name
-        reference = operator.reference() or operator.forward().reference()
-        assert callable(reference), operator.name
+        forward = operator.forward()
+        assert operator.reference() or (forward and forward.reference()), operator.name
+        for case in operator.cases(()):
+            flops = operator.flops(case)
+            assert flops is None or flops >= 0
 
 
 def test_shipped_references_agree(host: Host) -> None:
     """A smoke test; wick check is thorough."""
     for operator in target.find([], None, None):
+        if not (operator.shapes_file and operator.reference_file):
+            continue
         case = operator.cases(("f64",))[-1]
         small = {d: (3,) if isinstance(n, tuple) else 4 for d, n in case.dims.items()}
         case = Case(small, case.types, case.scalars)
