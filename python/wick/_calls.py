@@ -104,6 +104,15 @@ def _sees_tangents() -> bool:
         torch._C._exit_dual_level(level=level)
 
 
+def _learn_autocast() -> None:
+    """Where it is not recognised, it is a state like any other that is not plain."""
+    for device in ("cpu", "cuda"):
+        was = torch.is_autocast_enabled(device)
+        torch.set_autocast_enabled(device, True)
+        _wick.learn_autocast()
+        torch.set_autocast_enabled(device, was)
+
+
 def _learn() -> bool:
     try:
         examples = _examples()
@@ -112,6 +121,7 @@ def _learn() -> bool:
         _expect_cuda(examples)
         if not _sees_tangents():
             return False
+        _learn_autocast()
         with torch.inference_mode():
             return _wick.learn_state()
     except (AttributeError, RuntimeError, TypeError):

@@ -321,10 +321,11 @@ static outcome convert_results(request *r)
 }
 
 /* Nothing is active that should see this call. */
-static bool is_quiet(void)
+static bool is_quiet(const wick_signature *sig)
 {
     if (extension.mode == DIRECT_INTERNALS)
-        return wick_torch_state_is_plain() && !shim._ZN2at12hasCallbacksEv();
+        return wick_torch_state_is_plain() && !shim._ZN2at12hasCallbacksEv() &&
+               (sig->autocast == WICK_AUTOCAST_KEEP || !wick_torch_autocast_is_on());
     if (extension.mode == DIRECT_DISPATCHER) return false;
     PyObject *quiet = PyObject_CallMethod(extension.helpers, "is_quiet", NULL);
     bool yes = quiet == Py_True;
@@ -335,7 +336,7 @@ static bool is_quiet(void)
 
 static outcome convert(request *r)
 {
-    outcome o = is_quiet() ? FAST : SLOW;
+    outcome o = is_quiet(r->sig) ? FAST : SLOW;
     r->n_room = 0;
     r->differentiable = NULL;
     for (int i = 0; i < r->sig->n_inputs; i++) {

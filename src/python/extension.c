@@ -140,6 +140,15 @@ static PyObject *learnt_parts(PyObject *module, PyObject *unused)
     return PyErr_Occurred() ? NULL : list;
 }
 
+PyDoc_STRVAR(learn_autocast_doc,
+             "learn_autocast()\n--\n\nAutocast is on right now, and nothing else.");
+
+static PyObject *learn_autocast(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyBool_FromLong(wick_torch_learn_autocast());
+}
+
 PyDoc_STRVAR(set_mode_doc, "set_mode(name)\n--\n\n"
                            "How direct calls reach tensors: 'internals', 'dlpack' or 'dispatcher'. "
                            "False if it cannot be had.");
@@ -513,6 +522,7 @@ static PyMethodDef methods[] = {
     {"learn", learn, METH_O, learn_doc},
     {"learn_tangent", learn_tangent, METH_O, learn_tangent_doc},
     {"learn_state", learn_state, METH_NOARGS, learn_state_doc},
+    {"learn_autocast", learn_autocast, METH_NOARGS, learn_autocast_doc},
     {"expect", expect, METH_VARARGS, expect_doc},
     {"learnt", learnt_parts, METH_NOARGS, learnt_doc},
     {"set_mode", set_mode, METH_O, set_mode_doc},

@@ -124,6 +124,8 @@ void wick_torch_expect(uint64_t keys, wick_torch_tensor_kind kind);
 bool wick_torch_learn_tangent(torch_handle dual);
 /* Remembers the thread's current dispatch state as one in which plain calls may be run directly. */
 bool wick_torch_learn_state(void);
+/* Autocast is on right now, and the state is otherwise the first that was learnt. */
+bool wick_torch_learn_autocast(void);
 bool wick_torch_internals_usable(void);
 /* What is read where torch keeps it; what is not is asked for, a little slower. */
 typedef struct wick_torch_known {
@@ -148,9 +150,12 @@ void wick_torch_read_dense(torch_handle handle, wick_tensor *out);
 /* Reads a plain tensor without a forward-mode gradient; sets *requires_grad if it requires one.
  * False for every other tensor: it takes the longer way. */
 bool wick_torch_glance(torch_handle handle, wick_tensor *out, bool *requires_grad);
-/* No dispatch mode, tracer, transform or autocast is active in this thread. */
+/* No dispatch mode, tracer or transform is active in this thread. Autocast may be: the dispatcher
+ * asks it before any kernel of ours. */
 bool wick_torch_keys_are_plain(void);
 /* And no function mode either, which only a call from Python meets. */
 bool wick_torch_state_is_plain(void);
+/* Whether it is: an operator with an autocast rule of its own must then pass the dispatcher. */
+bool wick_torch_autocast_is_on(void);
 
 #endif /* WICK_BRIDGE_H */

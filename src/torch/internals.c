@@ -140,6 +140,17 @@ bool wick_torch_learn_state(void)
     return true;
 }
 
+bool wick_torch_learn_autocast(void)
+{
+    const uint64_t *state = torch_thread_state();
+    if (!state || learnt.n_states == 0) return false;
+    uint64_t bits[2] = {state[0] ^ learnt.states[0][0], state[1] ^ learnt.states[0][1]};
+    if (__builtin_popcountll(bits[0]) + __builtin_popcountll(bits[1]) != 1) return false;
+    learnt.autocast[0] |= bits[0];
+    learnt.autocast[1] |= bits[1];
+    return true;
+}
+
 bool wick_torch_internals_usable(void) { return learnt.usable && learnt.n_states > 0; }
 
 wick_torch_known wick_torch_what_is_known(void)

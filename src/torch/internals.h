@@ -51,6 +51,7 @@ typedef struct torch_learnt {
     torch_layout layout;
     int n_keys, n_states;
     uint64_t states[TORCH_MAX_STATES][2];
+    uint64_t autocast[2]; /* the bits of a state that say that autocast is on */
     torch_known_keys known[TORCH_MAX_KEYS];
     const void *no_tangent; /* what a tensor without a forward gradient answers */
 } torch_learnt;

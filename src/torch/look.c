@@ -128,8 +128,17 @@ WICK_HOT bool wick_torch_keys_are_plain(void)
 {
     const uint64_t *now = torch_thread_state();
     for (int i = 0; i < learnt.n_states; i++)
-        if (now[0] == learnt.states[i][0] && now[1] == learnt.states[i][1]) return true;
+        if (!((now[0] ^ learnt.states[i][0]) & ~learnt.autocast[0]) &&
+            !((now[1] ^ learnt.states[i][1]) & ~learnt.autocast[1]))
+            return true;
     return false;
+}
+
+bool wick_torch_autocast_is_on(void)
+{
+    const uint64_t *now = torch_thread_state();
+    return ((now[0] ^ learnt.states[0][0]) & learnt.autocast[0]) ||
+           ((now[1] ^ learnt.states[0][1]) & learnt.autocast[1]);
 }
 
 bool wick_torch_state_is_plain(void)

@@ -192,3 +192,24 @@ def test_a_rule_that_is_loaded_again_is_the_one_that_holds(make: Maker, door: st
         wick.load(made.path)
         with torch.autocast("cpu"):
             assert made.by(door)(*arguments(F32, F32))[0].dtype == expected, clause
+
+
+def test_only_a_rule_makes_a_call_pass_the_dispatcher(
+    make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from wick import _calls
+
+    if _calls.mode != "internals":
+        pytest.skip("whether autocast is on is asked in Python in this mode")
+    asked = []
+    overload = _calls.overload
+    monkeypatch.setattr(
+        _calls, "overload", lambda ns, name: asked.append(name) or overload(ns, name)
+    )
+    keeps, follows = (
+        make(AXPY.replace("TYPES", ALL).replace("CLAUSE", c)) for c in ("", "autocast follow")
+    )
+    with torch.autocast("cpu"):
+        keeps.direct(*arguments(F32, F32))
+        follows.direct(*arguments(F32, F32))
+    assert asked == [follows.name]

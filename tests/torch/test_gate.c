@@ -132,6 +132,28 @@ Test(gate, a_state_that_was_learnt_counts_as_plain)
     cr_assert_eq(sent_on(), 1);
 }
 
+Test(gate, autocast_is_no_reason_to_ask)
+{
+    torch_ivalue stack[2];
+    fake_state()[1] = 8 | 2;
+    cr_assert(!wick_torch_learn_autocast(), "two bits: something else is on, too");
+    fake_state()[1] = 0;
+    cr_assert(!wick_torch_learn_autocast(), "nothing is on");
+    fake_state()[1] = 8;
+    cr_assert(wick_torch_learn_autocast());
+    cr_assert(wick_torch_autocast_is_on());
+    cr_assert(wick_torch_state_is_plain());
+    fill(stack);
+    run_and_drop(stack);
+    cr_assert_eq(sent_on(), 0);
+    fake_state()[1] = 8 | 4;
+    fill(stack);
+    run_and_drop(stack);
+    cr_assert_eq(sent_on(), 1);
+    fake_state()[1] = 0;
+    cr_assert(!wick_torch_autocast_is_on());
+}
+
 Test(gate, a_gradient_is_asked_for_when_it_is_needed)
 {
     torch_ivalue stack[2], *box;
