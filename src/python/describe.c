@@ -187,6 +187,35 @@ PyObject *parameters(PyObject *module, PyObject *args)
                          params_of(sig, sig->outputs, sig->n_outputs));
 }
 
+/* ---- gradient ---- */
+
+PyObject *gradient(PyObject *module, PyObject *args)
+{
+    static const char *const sources[] = {"gradient", "input", "output", "shape", "size"};
+    const char *ns, *name;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "ss", &ns, &name)) return NULL;
+    const wick_op *op = wick_op_find(ns, name);
+    const wick_op_def *def = op ? wick_op_current(op) : NULL;
+    if (!def || !def->gradient) Py_RETURN_NONE;
+    const wick_signature *backward = wick_op_current(def->backward)->sig;
+    PyObject *arguments = PyList_New(0), *gives = PyList_New(0);
+    for (int i = 0; arguments && i < backward->n_inputs; i++) {
+        const wick_gradient_argument *a = &def->gradient->arguments[i];
+        if (!append(arguments, Py_BuildValue("(siiO)", sources[a->source], a->index, a->axis,
+                                             backward->inputs[i].optional ? Py_True : Py_False)))
+            Py_CLEAR(arguments);
+    }
+    for (int i = 0; gives && i < backward->n_outputs; i++)
+        if (!append(gives, Py_BuildValue("(iO)", def->gradient->gives[i],
+                                         backward->outputs[i].optional ? Py_True : Py_False)))
+            Py_CLEAR(gives);
+    if (arguments && gives) return Py_BuildValue("(sNN)", def->backward->name, arguments, gives);
+    Py_XDECREF(arguments);
+    Py_XDECREF(gives);
+    return NULL;
+}
+
 /* ---- infer ---- */
 
 /* Sizes of all inputs together. */

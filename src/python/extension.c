@@ -387,36 +387,6 @@ PyDoc_STRVAR(gradient_doc,
              "[input, ...]): where the\n"
              "backward's arguments come from, and which input each of its results belongs to.");
 
-static PyObject *gradient(PyObject *module, PyObject *args)
-{
-    static const char *const sources[] = {"gradient", "input", "output", "shape", "size"};
-    const char *ns, *name;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "ss", &ns, &name)) return NULL;
-    const wick_op *op = wick_op_find(ns, name);
-    const wick_op_def *def = op ? wick_op_current(op) : NULL;
-    if (!def || !def->gradient) Py_RETURN_NONE;
-    const wick_signature *backward = wick_op_current(def->backward)->sig;
-    PyObject *arguments = PyList_New(0), *gives = PyList_New(0);
-    for (int i = 0; arguments && i < backward->n_inputs; i++) {
-        const wick_gradient_argument *a = &def->gradient->arguments[i];
-        PyObject *item = Py_BuildValue("(siiO)", sources[a->source], a->index, a->axis,
-                                       backward->inputs[i].optional ? Py_True : Py_False);
-        if (!item || PyList_Append(arguments, item) < 0) Py_CLEAR(arguments);
-        Py_XDECREF(item);
-    }
-    for (int i = 0; gives && i < backward->n_outputs; i++) {
-        PyObject *item = Py_BuildValue("(iO)", def->gradient->gives[i],
-                                       backward->outputs[i].optional ? Py_True : Py_False);
-        if (!item || PyList_Append(gives, item) < 0) Py_CLEAR(gives);
-        Py_XDECREF(item);
-    }
-    if (arguments && gives) return Py_BuildValue("(sNN)", def->backward->name, arguments, gives);
-    Py_XDECREF(arguments);
-    Py_XDECREF(gives);
-    return NULL;
-}
-
 PyDoc_STRVAR(describe_doc, "describe(namespace, name)\n--\n\nThe operator's signature, as data.");
 PyDoc_STRVAR(
     infer_doc,

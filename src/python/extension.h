@@ -106,6 +106,8 @@ bool raise_pending(void);
 /* describe(namespace, name): inputs, outputs, dims and rules of the signature, as dicts and lists.
  */
 PyObject *describe(PyObject *module, PyObject *args);
+/* gradient(namespace, name): how the operator's backward is fed, and whose gradients it returns. */
+PyObject *gradient(PyObject *module, PyObject *args);
 /* parameters(namespace, name): the same for those who make calls up, with the type variables. */
 PyObject *parameters(PyObject *module, PyObject *args);
 /* infer(namespace, name, values, sizes): one (type, shape) per output, None for a plain number, and
