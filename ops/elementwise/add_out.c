@@ -52,14 +52,12 @@ WICK_IMPL wick_status add_out_cpu(wick_ctx *ctx, const T *a, const T *b, T *out,
 static __device__ __forceinline__ void add_out_tile(const T *a, const T *b, T *out, tiles cut,
                                                     int pack)
 {
-    uint4 a_in[TILE_STEPS], b_in[TILE_STEPS];
-    T v[TILE_ROOM];
+    T v[WICK_PACK];
     const tile at = tile_here(cut, pack);
-    tile_load(a_in, a, at, pack);
-    tile_load(b_in, b, at, pack);
+    const uint4 a_in = tile_load(a, at, pack), b_in = tile_load(b, at, pack);
 #pragma unroll
-    for (int k = 0; k < TILE_STEPS * pack; k++)
-        v[k] = wick_T(tile_A(a_in, k, pack) + tile_A(b_in, k, pack));
+    for (int k = 0; k < tile_size(pack); k++)
+        v[k] = wick_T(pack_A(a_in, k) + pack_A(b_in, k));
     tile_store(out, v, at, pack);
 }
 

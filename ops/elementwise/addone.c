@@ -48,13 +48,12 @@ WICK_IMPL wick_status addone_cpu(wick_ctx *ctx, const T *x, T *y, int64_t N)
 
 static __device__ __forceinline__ void addone_tile(const T *x, T *y, tiles cut, int pack)
 {
-    uint4 in[TILE_STEPS];
-    T v[TILE_ROOM];
+    T v[WICK_PACK];
     const tile at = tile_here(cut, pack);
-    tile_load(in, x, at, pack);
+    const uint4 in = tile_load(x, at, pack);
 #pragma unroll
-    for (int k = 0; k < TILE_STEPS * pack; k++)
-        v[k] = wick_T(tile_A(in, k, pack) + 1);
+    for (int k = 0; k < tile_size(pack); k++)
+        v[k] = wick_T(pack_A(in, k) + 1);
     tile_store(y, v, at, pack);
 }
 
@@ -93,13 +92,12 @@ WICK_IMPL wick_status addone_backward_cpu(wick_ctx *ctx, const T *dy, T *dx, int
 
 static __device__ __forceinline__ void copy_tile(const T *x, T *y, tiles cut, int pack)
 {
-    uint4 in[TILE_STEPS];
-    T v[TILE_ROOM];
+    T v[WICK_PACK];
     const tile at = tile_here(cut, pack);
-    tile_load(in, x, at, pack);
+    const uint4 in = tile_load(x, at, pack);
 #pragma unroll
-    for (int k = 0; k < TILE_STEPS * pack; k++)
-        v[k] = tile_T(in, k, pack);
+    for (int k = 0; k < tile_size(pack); k++)
+        v[k] = pack_T(in, k);
     tile_store(y, v, at, pack);
 }
 

@@ -38,14 +38,12 @@ WICK_IMPL wick_status mul_cpu(wick_ctx *ctx, const T *a, const T *b, T *y, int64
 
 static __device__ __forceinline__ void mul_tile(const T *a, const T *b, T *y, tiles cut, int pack)
 {
-    uint4 a_in[TILE_STEPS], b_in[TILE_STEPS];
-    T v[TILE_ROOM];
+    T v[WICK_PACK];
     const tile at = tile_here(cut, pack);
-    tile_load(a_in, a, at, pack);
-    tile_load(b_in, b, at, pack);
+    const uint4 a_in = tile_load(a, at, pack), b_in = tile_load(b, at, pack);
 #pragma unroll
-    for (int k = 0; k < TILE_STEPS * pack; k++)
-        v[k] = wick_T(product(tile_A(a_in, k, pack), tile_A(b_in, k, pack)));
+    for (int k = 0; k < tile_size(pack); k++)
+        v[k] = wick_T(product(pack_A(a_in, k), pack_A(b_in, k)));
     tile_store(y, v, at, pack);
 }
 

@@ -74,17 +74,16 @@ WICK_HOST_FN tiles product_backward_cut(const T *dy, const T *a, const T *b, con
 static __device__ __forceinline__ void product_backward_tile(const T *dy, const T *a, const T *b,
                                                              T *da, T *db, tiles cut, int pack)
 {
-    uint4 dy_in[TILE_STEPS], a_in[TILE_STEPS] = {}, b_in[TILE_STEPS] = {};
-    T v[TILE_ROOM], w[TILE_ROOM];
+    T v[WICK_PACK], w[WICK_PACK];
     const tile at = tile_here(cut, pack);
-    tile_load(dy_in, dy, at, pack);
-    if (da) tile_load(b_in, b, at, pack);
-    if (db) tile_load(a_in, a, at, pack);
+    const uint4 dy_in = tile_load(dy, at, pack);
+    uint4 a_in = make_uint4(0, 0, 0, 0), b_in = a_in;
+    if (da) b_in = tile_load(b, at, pack);
+    if (db) a_in = tile_load(a, at, pack);
 #pragma unroll
-    for (int k = 0; k < TILE_STEPS * pack; k++) {
-        const A g = tile_A(dy_in, k, pack);
-        v[k] = wick_T(product(g, tile_A(b_in, k, pack)));
-        w[k] = wick_T(product(g, tile_A(a_in, k, pack)));
+    for (int k = 0; k < tile_size(pack); k++) {
+        v[k] = wick_T(product(pack_A(dy_in, k), pack_A(b_in, k)));
+        w[k] = wick_T(product(pack_A(dy_in, k), pack_A(a_in, k)));
     }
     if (da) tile_store(da, v, at, pack);
     if (db) tile_store(db, w, at, pack);

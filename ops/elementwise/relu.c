@@ -52,13 +52,12 @@ WICK_IMPL wick_status relu_cpu(wick_ctx *ctx, const T *x, T *y, int64_t N)
 
 static __device__ __forceinline__ void relu_tile(const T *x, T *y, tiles cut, int pack)
 {
-    uint4 in[TILE_STEPS];
-    T v[TILE_ROOM];
+    T v[WICK_PACK];
     const tile at = tile_here(cut, pack);
-    tile_load(in, x, at, pack);
+    const uint4 in = tile_load(x, at, pack);
 #pragma unroll
-    for (int k = 0; k < TILE_STEPS * pack; k++)
-        v[k] = wick_T(relu_of(tile_A(in, k, pack)));
+    for (int k = 0; k < tile_size(pack); k++)
+        v[k] = wick_T(relu_of(pack_A(in, k)));
     tile_store(y, v, at, pack);
 }
 
@@ -119,14 +118,12 @@ WICK_IMPL wick_status relu_backward_cpu(wick_ctx *ctx, const T *dy, const T *x, 
 static __device__ __forceinline__ void relu_backward_tile(const T *dy, const T *x, T *dx, tiles cut,
                                                           int pack)
 {
-    uint4 dy_in[TILE_STEPS], x_in[TILE_STEPS];
-    T v[TILE_ROOM];
+    T v[WICK_PACK];
     const tile at = tile_here(cut, pack);
-    tile_load(dy_in, dy, at, pack);
-    tile_load(x_in, x, at, pack);
+    const uint4 dy_in = tile_load(dy, at, pack), x_in = tile_load(x, at, pack);
 #pragma unroll
-    for (int k = 0; k < TILE_STEPS * pack; k++)
-        v[k] = wick_T(relu_passed(tile_A(dy_in, k, pack), tile_A(x_in, k, pack)));
+    for (int k = 0; k < tile_size(pack); k++)
+        v[k] = wick_T(relu_passed(pack_A(dy_in, k), pack_A(x_in, k)));
     tile_store(dx, v, at, pack);
 }
 

@@ -1,8 +1,8 @@
 /* scale_bias_relu_gpu.h -- what the two scale_bias_relu operators share on the GPU
  *
  * Forward. The rows are walked as one long array (tiles.h). A thread divides once, to find the
- * column of its first pack, and goes on from there; its part of the bias comes out of a cache, in
- * packs where these never reach across the end of a row, else element by element.
+ * column of its first element, and goes on from there; its part of the bias comes out of a cache,
+ * as a pack where packs never reach across the end of a row, else element by element.
  *
  * Back. dx and the column sums come out of one walk over dy and x, down the columns (columns.h).
  * What was cut off is computed again. dscale is summed in the same walk and then over the blocks.
@@ -18,7 +18,7 @@ enum { COLUMNS_THREADS = 256, COLUMNS_RESIDENT = 2, COLUMNS_WIDTH = 128, COLUMNS
 /* The bias of a walk over whole rows; made on the host. */
 typedef struct bias_walk {
     int64_t C;
-    int64_t step, single_step; /* columns from one pack of a thread to its next, modulo C */
+    int64_t step, single_step; /* columns from one element of a thread to its next, modulo C */
     bool packed;               /* a pack of x has a pack of the bias to it */
 } bias_walk;
 
@@ -36,46 +36,32 @@ typedef struct back {
 #if defined(__CUDACC__)
 
 /* The bias of a thread's elements, as tile_load gives those. */
-static __device__ __forceinline__ void bias_load(uint4 *in, const T *bias, bias_walk walk, tile at,
-                                                 int pack)
+static __device__ __forceinline__ uint4 bias_load(const T *bias, bias_walk walk, tile at, int pack)
 {
     const int64_t step = pack > 1 ? walk.step : walk.single_step;
     int64_t c = at.first % walk.C;
-    if (pack == 1 || walk.packed) {
+    T v[WICK_PACK];
+    uint4 in = make_uint4(0, 0, 0, 0);
+    if (pack > 1 && walk.packed) return wick_load16(bias + c);
 #pragma unroll
-        for (int u = 0; u < TILE_STEPS; u++) {
-            in[u] = pack_load(bias + c, pack);
-            c += step;
-            if (c >= walk.C) c -= walk.C;
-        }
-        return;
-    }
-#pragma unroll
-    for (int u = 0; u < TILE_STEPS; u++) {
-        T v[WICK_PACK];
-        int64_t q = c;
-#pragma unroll
-        for (int k = 0; k < WICK_PACK; k++) {
-            v[k] = bias[q];
-            if (++q == walk.C) q = 0;
-        }
-        memcpy(&in[u], v, sizeof v);
+    for (int k = 0; k < tile_size(pack); k++) {
+        v[k] = bias[c];
         c += step;
         if (c >= walk.C) c -= walk.C;
     }
+    memcpy(&in, v, (size_t)tile_size(pack) * sizeof(T));
+    return in;
 }
 
 static __device__ __forceinline__ void forward_tile(const T *x, const T *bias, A scale, T *y,
                                                     bias_walk walk, tiles cut, int pack)
 {
-    uint4 x_in[TILE_STEPS], bias_in[TILE_STEPS];
-    T v[TILE_ROOM];
+    T v[WICK_PACK];
     const tile at = tile_here(cut, pack);
-    tile_load(x_in, x, at, pack);
-    bias_load(bias_in, bias, walk, at, pack);
+    const uint4 x_in = tile_load(x, at, pack), bias_in = bias_load(bias, walk, at, pack);
 #pragma unroll
-    for (int k = 0; k < TILE_STEPS * pack; k++)
-        v[k] = wick_T(cut_off(scaled(tile_A(x_in, k, pack), scale, tile_A(bias_in, k, pack))));
+    for (int k = 0; k < tile_size(pack); k++)
+        v[k] = wick_T(cut_off(scaled(pack_A(x_in, k), scale, pack_A(bias_in, k))));
     tile_store(y, v, at, pack);
 }
 
@@ -135,16 +121,15 @@ static __device__ __forceinline__ void back_join_dots(double dot, double *shared
 
 WICK_HOST_FN bias_walk bias_walk_of(const T *bias, int64_t C)
 {
-    const int64_t pack = 16 / (int64_t)sizeof(T), most = wick_max(C, 1);
-    bias_walk walk = {C, 32 * pack % most, 32 % most, C % pack == 0 && wick_aligned16(bias)};
+    const int64_t most = wick_max(C, 1);
+    bias_walk walk = {C, 1 % most, 32 % most, C % TILE_PACK == 0 && wick_aligned16(bias)};
     return walk;
 }
 
 WICK_HOST_FN back back_of(const T *dy, const T *x, const T *bias, T *dx, T *dbias, double *w,
                           int64_t N, int64_t C, int64_t multiprocessors)
 {
-    const int64_t pack = 16 / (int64_t)sizeof(T);
-    const bool packed = C % pack == 0 && wick_aligned16(dy) && wick_aligned16(x) &&
+    const bool packed = C % TILE_PACK == 0 && wick_aligned16(dy) && wick_aligned16(x) &&
                         wick_aligned16(bias) && wick_aligned16(dx);
     back j = {dy,
               x,
@@ -152,7 +137,7 @@ WICK_HOST_FN back back_of(const T *dy, const T *x, const T *bias, T *dx, T *dbia
               dx,
               dbias,
               w,
-              columns_cut(1, N, C, packed ? pack : 1, BACK_STEPS, multiprocessors),
+              columns_cut(1, N, C, packed ? TILE_PACK : 1, BACK_STEPS, multiprocessors),
               packed};
     return j;
 }

@@ -108,10 +108,10 @@ WICK_IMPL wick_status reduce_sum_backward_cpu(wick_ctx *ctx, const T *dy, T *dx,
 
 static __device__ __forceinline__ void fill_tile(const T *dy, T *dx, tiles cut, int pack)
 {
-    T v[TILE_ROOM];
+    T v[WICK_PACK];
     const T value = *dy;
 #pragma unroll
-    for (int k = 0; k < TILE_STEPS * pack; k++)
+    for (int k = 0; k < tile_size(pack); k++)
         v[k] = value;
     tile_store(dx, v, tile_here(cut, pack), pack);
 }

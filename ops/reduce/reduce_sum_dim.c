@@ -227,7 +227,7 @@ WICK_HOST_FN wick_status sum_rows_cuda(wick_ctx *ctx, const T *x, T *y, double *
 {
     const int64_t multiprocessors = wick_multiprocessors(ctx);
     if (N <= SHORT_MOST) {
-        const bool packed = N % PACK == 0 && wick_aligned16(x);
+        const bool packed = N % TILE_PACK == 0 && wick_aligned16(x);
         const int32_t lanes = short_lanes(N);
         const int64_t rows = (int64_t)SHORT_THREADS / lanes * SHORT_ROWS;
         return WICK_LAUNCH(ctx, reduce_sum_dim_short, wick_1d(wick_ceil_div(P, rows)),
@@ -247,9 +247,9 @@ WICK_IMPL wick_status reduce_sum_dim_cuda(wick_ctx *ctx, const T *x, T *y, doubl
 {
     if (P == 0 || Q == 0) return WICK_OK;
     if (Q == 1) return sum_rows_cuda(ctx, x, y, w, P, N);
-    const bool packed = Q % PACK == 0 && wick_aligned16(x);
+    const bool packed = Q % TILE_PACK == 0 && wick_aligned16(x);
     const columns cut =
-        columns_cut(P, N, Q, packed ? PACK : 1, SUM_STEPS, wick_multiprocessors(ctx));
+        columns_cut(P, N, Q, packed ? TILE_PACK : 1, SUM_STEPS, wick_multiprocessors(ctx));
     return WICK_LAUNCH(ctx, reduce_sum_dim_columns, wick_1d((int64_t)cut.stripes * cut.parts),
                        wick_1d(COLUMNS_THREADS), 0, x, y, w, cut, packed);
 }

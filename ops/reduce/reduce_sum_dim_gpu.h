@@ -6,7 +6,7 @@
  * down the columns (columns.h).
  *
  * Back: dx is walked as one long array (tiles.h). A thread divides once, to find the p, n and q of
- * its first pack, and adds the digits of the distance to find the next.
+ * its first element, and adds the digits of the distance to find the next.
  */
 #ifndef REDUCE_SUM_DIM_GPU_H
 #define REDUCE_SUM_DIM_GPU_H
@@ -17,10 +17,9 @@ enum { COLUMNS_THREADS = 512, COLUMNS_RESIDENT = 1, COLUMNS_WIDTH = 64, COLUMNS_
 #include "spans.h"
 
 enum {
-    PACK = 16 / sizeof(T),
     SHORT_ROWS = 4,
     SHORT_THREADS = 256,
-    SHORT_MOST = 32 * PACK,
+    SHORT_MOST = 32 * TILE_PACK,
     WARP_ROWS = 8, /* of a block */
     SUM_STEPS = 8,
     SUM_ROUNDS = 4
@@ -33,7 +32,7 @@ typedef struct digits {
 
 typedef struct repeat_walk {
     int64_t N, Q;
-    digits step, single_step; /* from one pack of a thread to its next */
+    digits step, single_step; /* from one element of a thread to its next */
     bool packed;              /* a pack of dx has a pack of dy to it */
 } repeat_walk;
 
@@ -52,14 +51,15 @@ static __device__ __forceinline__ void short_rows(const T *x, T *y, int64_t rows
     for (int u = 0; u < SHORT_ROWS; u++) {
         const int64_t row = first + u * groups;
         in[u] = make_uint4(0, 0, 0, 0);
-        if (packed && row < rows && lane * PACK < n) in[u] = wick_load16(x + row * n + lane * PACK);
+        if (packed && row < rows && lane * TILE_PACK < n)
+            in[u] = wick_load16(x + row * n + lane * TILE_PACK);
     }
 #pragma unroll
     for (int u = 0; u < SHORT_ROWS; u++) {
         const int64_t row = first + u * groups;
         sum[u] = 0;
 #pragma unroll
-        for (int k = 0; k < PACK; k++)
+        for (int k = 0; k < TILE_PACK; k++)
             if (packed)
                 sum[u] += pack_A(in[u], k);
             else if (row < rows && lane + k * lanes < n)
@@ -119,43 +119,27 @@ static __device__ __forceinline__ digits digits_after(digits at, digits by, int6
     return at;
 }
 
-/* The pack of dx at (p, n, q). */
-static __device__ __forceinline__ uint4 repeat_load(const T *dy, repeat_walk walk, digits at,
-                                                    int pack)
-{
-    const digits one = {0, 0, 1};
-    const bool same = walk.Q == 1 && at.n + WICK_PACK <= walk.N;
-    T v[WICK_PACK];
-    uint4 bits;
-
-    if (pack == 1 || walk.packed) return pack_load(dy + at.p * walk.Q + at.q, pack);
-#pragma unroll
-    for (int k = 0; k < WICK_PACK; k++) {
-        v[k] = k > 0 && same ? v[0] : dy[at.p * walk.Q + at.q];
-        at = digits_after(at, one, walk.N, walk.Q);
-    }
-    memcpy(&bits, v, sizeof bits);
-    return bits;
-}
-
 static __device__ __forceinline__ void repeat_tile(const T *dy, T *dx, repeat_walk walk, tiles cut,
                                                    int pack)
 {
     const tile at = tile_here(cut, pack);
     const int64_t row = at.first / walk.Q, p = row / walk.N;
+    const digits step = pack > 1 ? walk.step : walk.single_step;
     digits here = {p, row - p * walk.N, at.first - row * walk.Q};
-    uint4 in[TILE_STEPS];
-    T v[TILE_ROOM];
+    const bool same = pack > 1 && walk.Q == 1 && here.n + WICK_PACK <= walk.N;
+    T v[WICK_PACK];
 
+    if (at.first >= at.end) return;
+    if (pack > 1 && walk.packed) {
+        wick_load(v, dy + here.p * walk.Q + here.q, WICK_PACK);
+    } else {
 #pragma unroll
-    for (int u = 0; u < TILE_STEPS; u++) {
-        in[u] = make_uint4(0, 0, 0, 0);
-        if (at.first + u * WICK_WARP * pack < at.end) in[u] = repeat_load(dy, walk, here, pack);
-        here = digits_after(here, pack > 1 ? walk.step : walk.single_step, walk.N, walk.Q);
+        for (int k = 0; k < tile_size(pack); k++) {
+            const bool there = pack > 1 || at.first + k * WICK_WARP < at.end;
+            v[k] = k > 0 && (same || !there) ? v[0] : dy[here.p * walk.Q + here.q];
+            here = digits_after(here, step, walk.N, walk.Q);
+        }
     }
-#pragma unroll
-    for (int k = 0; k < TILE_STEPS * pack; k++)
-        v[k] = tile_T(in, k, pack);
     tile_store(dx, v, at, pack);
 }
 
@@ -165,7 +149,7 @@ static __device__ __forceinline__ void repeat_tile(const T *dy, T *dx, repeat_wa
 WICK_HOST_FN int32_t short_lanes(int64_t n)
 {
     int32_t lanes = 1;
-    while (lanes * PACK < n)
+    while (lanes * TILE_PACK < n)
         lanes *= 2;
     return lanes;
 }
@@ -182,7 +166,7 @@ WICK_HOST_FN bool warp_takes_a_row(int64_t rows, int64_t n, int64_t multiprocess
 WICK_HOST_FN int64_t span_threads(int64_t span)
 {
     int64_t threads = 64;
-    while (threads < SPAN_THREADS && threads * SUM_STEPS / 2 * PACK < span)
+    while (threads < SPAN_THREADS && threads * SUM_STEPS / 2 * TILE_PACK < span)
         threads *= 2;
     return threads;
 }
@@ -197,8 +181,8 @@ WICK_HOST_FN digits digits_of(int64_t i, int64_t N, int64_t Q)
 WICK_HOST_FN repeat_walk repeat_walk_of(const T *dy, int64_t N, int64_t Q)
 {
     const int64_t n = wick_max(N, 1), q = wick_max(Q, 1);
-    repeat_walk walk = {N, Q, digits_of(32 * (int64_t)PACK, n, q), digits_of(32, n, q),
-                        Q % PACK == 0 && wick_aligned16(dy)};
+    repeat_walk walk = {N, Q, digits_of(1, n, q), digits_of(32, n, q),
+                        Q % TILE_PACK == 0 && wick_aligned16(dy)};
     return walk;
 }
 

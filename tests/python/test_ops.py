@@ -1,18 +1,31 @@
-"""The shipped elementwise and reduction operators against float64 references written here.
+"""The shipped elementwise and reduction operators on the CPU against what they promise (promises.py).
 
-Every case runs by both doors, wick.ops.NAME and torch.ops.wick.NAME. Tolerances are computed from
-what the operators promise: arithmetic in the accumulation type, then one rounding to the result's
-type; a sum adds its length times the accumulation type's unit, weighed by the sum of magnitudes.
+Every case runs by both doors, wick.ops.NAME and torch.ops.wick.NAME.
 """
 
 import os
 
 import pytest
 import torch
+from promises import (
+    DTYPES,
+    accumulation,
+    check_add_out,
+    check_addone,
+    check_mul,
+    check_muladd,
+    check_reduce_sum,
+    check_reduce_sum_dim,
+    check_relu,
+    check_scale_bias_relu,
+    f64,
+    random,
+    specials,
+    unit,
+)
 
 import wick
 
-DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 SIZES = [0, 1, 2, 3, 7, 13, 31, 63, 64, 65, 127, 128, 129, 255, 257, 1009, 4095, 4097, 65537]
 SHAPES = [(), (0,), (1,), (5, 0, 3), (3, 5), (2, 3, 4, 5), (1, 1, 7), (127, 129)]
 LARGE = os.environ.get("WICK_TEST_LARGE") == "1"
@@ -34,115 +47,6 @@ def threads():
     before = torch.get_num_threads()
     yield torch.set_num_threads
     torch.set_num_threads(before)
-
-
-# ---- references and tolerances ----
-
-
-def accumulation(dtype):
-    return torch.float64 if dtype == torch.float64 else torch.float32
-
-
-def unit(dtype):
-    """Half the distance from 1 to the next number: what one rounding can lose, relatively."""
-    return torch.finfo(dtype).eps / 2
-
-
-def spacing(dtype):
-    """What one rounding can lose near zero, absolutely: half the smallest subnormal."""
-    info = torch.finfo(dtype)
-    return info.tiny * info.eps / 2
-
-
-def assert_within(got, want, dtype, loss):
-    """`got` is `want` (float64) rounded once to dtype, after arithmetic that lost up to `loss`."""
-    assert got.dtype == dtype
-    assert got.shape == want.shape
-    assert got.is_contiguous()
-    nearest = want.to(dtype)
-    got64, exact = got.to(torch.float64), nearest.to(torch.float64)
-    assert torch.equal(got64.isnan(), exact.isnan())
-    tolerance = (want.abs() + loss) * unit(dtype) + spacing(dtype) + loss
-    top = torch.finfo(dtype).max
-    borders = want.abs() + tolerance >= top  # may round to infinity or stay finite
-    close = (got64 == exact) | exact.isnan() | ((got64 - want).abs() <= tolerance)
-    close |= borders & ((got64.isinf() & (got64.sign() == want.sign())) | exact.isinf())
-    assert close.all(), f"off by {((got64 - want).abs() - tolerance)[~close].max()}"
-
-
-def roundings(dtype, *intermediates):
-    """The loss of arithmetic whose rounded intermediate results are these."""
-    a = accumulation(dtype)
-    return sum(v.abs().nan_to_num(0, 0, 0) * unit(a) + spacing(a) for v in intermediates)
-
-
-def f64(x):
-    return x.to(torch.float64)
-
-
-def overflowing(v, dtype):
-    """v, infinite where the accumulation type of dtype overflows."""
-    rounded = v.to(accumulation(dtype)).to(torch.float64)
-    return torch.where(rounded.isinf(), rounded, v)
-
-
-def random(shape, dtype):
-    return torch.randn(shape, dtype=torch.float64).to(dtype)
-
-
-def check_addone(ops, x):
-    want = f64(x) + 1
-    assert_within(ops.addone(x), want, x.dtype, roundings(x.dtype, want))
-
-
-def check_relu(ops, x):
-    got, want = ops.relu(x), torch.relu(x)
-    assert got.dtype == x.dtype and got.shape == x.shape and got.is_contiguous()
-    assert torch.equal(got.isnan(), x.isnan())
-    assert torch.equal(got.nan_to_num(1.0), want.nan_to_num(1.0))
-    assert torch.equal(got.signbit() & ~got.isnan(), want.signbit() & ~want.isnan())
-
-
-def check_mul(ops, a, b):
-    want = f64(a) * f64(b)
-    assert_within(ops.mul(a, b), want, a.dtype, roundings(a.dtype, want))
-
-
-def check_muladd(ops, a, b, c=0.3):
-    product = overflowing(f64(a) * f64(b), a.dtype)
-    number = torch.tensor(c, dtype=accumulation(a.dtype)).to(torch.float64)
-    want = product + number
-    assert_within(ops.muladd(a, b, c), want, a.dtype, roundings(a.dtype, product, want))
-
-
-def check_add_out(ops, a, b):
-    out = torch.full_like(a, 7.0, memory_format=torch.contiguous_format)
-    assert ops.add_out(a, b, out) is None
-    want = f64(a) + f64(b)
-    assert_within(out, want, a.dtype, roundings(a.dtype, want))
-
-
-def check_scale_bias_relu(ops, x, bias, scale=0.7):
-    number = torch.tensor(scale, dtype=accumulation(x.dtype)).to(torch.float64)
-    product = overflowing(f64(x) * number, x.dtype)
-    total = product + f64(bias)
-    got = ops.scale_bias_relu(x, bias, scale)
-    assert_within(got, torch.relu(total), x.dtype, roundings(x.dtype, product, total))
-
-
-def sum_loss(x, dim):
-    a = accumulation(x.dtype)
-    length = x.numel() if dim is None else x.shape[dim]
-    size = f64(x).abs().nan_to_num(0, 0, 0)
-    return (size.sum() if dim is None else size.sum(dim)) * (length * unit(a))
-
-
-def check_reduce_sum(ops, x):
-    assert_within(ops.reduce_sum(x), f64(x).sum(), x.dtype, sum_loss(x, None))
-
-
-def check_reduce_sum_dim(ops, x):
-    assert_within(ops.reduce_sum_dim(x), f64(x).sum(1), x.dtype, sum_loss(x, 1))
 
 
 UNARY = [check_addone, check_relu, check_reduce_sum]
@@ -270,14 +174,6 @@ def test_scale_is_1_unless_said(ops):
 
 
 # ---- special values ----
-
-
-def specials(dtype):
-    info = torch.finfo(dtype)
-    least = info.tiny * info.eps  # the smallest subnormal
-    values = [0.0, 1.0, info.tiny, info.tiny - least, least, 3 * least, info.max, info.max / 2]
-    values += [info.max**0.5, info.tiny**0.5, info.eps, 1 + info.eps, float("inf"), float("nan")]
-    return torch.tensor(values + [-v for v in values], dtype=torch.float64).to(dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
