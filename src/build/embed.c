@@ -123,5 +123,8 @@ wick_status wick_embed_compile(wick_ctx *ctx, wick_arena *arena, const char *fol
     if (status == WICK_OK && options && options->progress)
         options->progress(options->progress_arg, 0, n, "device code");
     if (status == WICK_OK) status = wick_plain_parallel(ctx, n_tasks, 1, compile_some, &w);
-    return gather(ctx, w.tasks, n_tasks, status, warnings);
+    status = gather(ctx, w.tasks, n_tasks, status, warnings);
+    if (status == WICK_ENOTSUP)
+        wick_ctx_suffix(ctx, "; --no-cuda (or USE_CUDA=0) leaves the kernels out");
+    return status;
 }

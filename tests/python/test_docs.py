@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     "README.md",
     "docs/first-operator.md",
+    "docs/cuda.md",
     "docs/gradients.md",
     "docs/compile.md",
     "docs/errors.md",
@@ -116,6 +117,8 @@ def compiler_is_gcc() -> bool:
 @pytest.mark.parametrize("page", PAGES)
 def test_page(page: str, tmp_path: Path) -> None:
     """In a process of its own: operators of other tests may have the names that a page uses."""
+    if page == "docs/cuda.md" and not has_nvrtc():
+        pytest.skip("NVRTC is not installed")
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     folders = [os.path.dirname(find_wick()), os.path.dirname(sys.executable), os.environ["PATH"]]
     environment = {**os.environ, "PATH": os.pathsep.join(folders), "LC_ALL": "C.UTF-8"}
