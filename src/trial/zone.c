@@ -123,6 +123,7 @@ void wick_zone_close(wick_zone *zone)
 void wick_zone_fill(const wick_zone *zone, uint8_t with)
 {
     size_t tail = wick_zone_tail(zone->bytes);
+    fill_slack(zone);
     memset(zone->data + zone->bytes - tail, with, tail);
     if (tail < zone->bytes) memset(zone->data, with, CHUNK - (size_t)(zone->data - zone->open));
 }

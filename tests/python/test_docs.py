@@ -33,6 +33,7 @@ PAGES = [
     "docs/gradients.md",
     "docs/compile.md",
     "docs/errors.md",
+    "docs/check.md",
     "docs/calling.md",
     "docs/nn.md",
     "docs/c-api.md",

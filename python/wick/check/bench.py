@@ -37,6 +37,8 @@ class Bench:
         self.operators = {op.name: op for op in self._load()}
         self.subjects: dict[str, Forward | Backward] = {}
         self.problems: dict[str, str] = {}
+        for name in [n for n in self.operators if f"{n}_forward" in self.operators]:
+            del self.operators[name]  # a second name of the same operator
         backwards = {op.gradient.backward for op in self.operators.values() if op.gradient}
         for op in self.operators.values():
             if op.name not in backwards and self._runs_here(op):
@@ -163,15 +165,16 @@ class Bench:
         yield "again", {"repeat"}, plan.few((3, 257, 5000))
         yield "fresh", {"repeat"}, plan.pairs()
         if self.device.type == "cpu":
-            yield "threads", {"threads"}, plan.few((33, 2000, 70_001, 300_007))
+            yield "threads", {"threads"}, plan.few((33, 2000, 70_001, 170_003))
             yield "leaks", {"leak"}, plan.few((7, 700, 70_000))
             yield "refused", {"leak"}, plan.few((5, 700))
         else:
+            yield "leaks", {"leak"}, plan.few((7, 700))
             yield "stream", {"stream"}, plan.few((33, 70_001))
         if not backward:
             yield "refuse", {"refuse"}, plan.tiny(1)
             yield "opcheck", {"opcheck"}, plan.tiny(1)
-        if self.device.type == "cpu" and depth != "quick":
+        if depth != "quick":
             yield "huge", {"huge"}, self._huge(own)
 
     def _huge(self, op: Operator) -> Iterator[Case]:
@@ -202,10 +205,10 @@ class Bench:
         if judge == "refused":
             return leaks.judge_refused_leaks(subject, case)
         if judge == "huge":
-            return huge.judge_huge(subject.operator, case, self.phase)
-        assert isinstance(subject, Forward)
+            return huge.judge_huge(subject.operator, case, self.phase, self.device)
         if judge == "stream":
             return stream.judge_stream(subject, case)
+        assert isinstance(subject, Forward)
         if judge == "autograd":
             return autograd.judge_autograd(subject, case)
         if judge == "refuse":

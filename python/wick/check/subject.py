@@ -46,6 +46,12 @@ class Call:
         written = [p.name for p in self.operator.inputs if p.in_place]
         return [p.name for p in self.operator.outputs] + written
 
+    def on_device(self) -> list[Any]:
+        """The values where the operator runs, for those who call it by a public door."""
+        if self.device.type == "cpu":
+            return self.values
+        return [v.to(self.device) if isinstance(v, torch.Tensor) else v for v in self.values]
+
     def run(self, manner: guarded.Manner | None = None) -> guarded.Outcome:
         self.phase("operator")
         manner = manner or guarded.Manner()
@@ -195,6 +201,7 @@ class Backward:
 
     def __init__(self, forward: Forward) -> None:
         self.forward, self.reference, self.phase = forward, forward.reference, forward.phase
+        self.device = forward.device
         gradient = forward.operator.gradient
         assert gradient is not None
         self.gradient = gradient

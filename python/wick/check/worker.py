@@ -135,6 +135,7 @@ class Child:
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         from .bench import Bench, NotLoaded
+        from .device import DeviceLost
 
         try:
             if self.bench is None:
@@ -142,6 +143,9 @@ class Child:
             if request["do"] == "describe":
                 return self.bench.describe(request)
             return self.bench.judge(request)
+        except DeviceLost as error:
+            self.say({"crash": str(error)})
+            os._exit(1)
         except NotLoaded as error:
             return {"error": str(error)}
         except MemoryError as error:

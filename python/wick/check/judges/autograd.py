@@ -64,7 +64,7 @@ def _calls(call: Call, names: list[str], values: list[Any]) -> Callable[..., Any
 
 
 def _leaves(call: Call, names: list[str]) -> list[torch.Tensor]:
-    values = dict(zip([p.name for p in call.operator.inputs], call.values))
+    values = dict(zip([p.name for p in call.operator.inputs], call.on_device()))
     return [values[name].detach().clone().requires_grad_() for name in names]
 
 
@@ -136,17 +136,16 @@ def _judge_arriving(
         leaves = _leaves(call, names)
         call.phase("operator")
         try:
-            outputs = _calls(call, names, call.values)(*leaves)
-            got = torch.autograd.grad(
-                outputs, leaves, [dy for dy in arriving if dy is not None], allow_unused=True
-            )
+            outputs = _calls(call, names, call.on_device())(*leaves)
+            given = [dy.to(call.device) for dy in arriving if dy is not None]
+            got = torch.autograd.grad(outputs, leaves, given, allow_unused=True)
         except RuntimeError as error:
             result.add("gradient", "fails", f"backward fails: {error}")
             return
         finally:
             call.phase("judge")
         for k, (name, g, e) in enumerate(zip(names, got, expected)):
-            g = torch.zeros_like(leaves[k]) if g is None else g
+            g = torch.zeros_like(leaves[k].cpu()) if g is None else g.cpu()
             verdict = judge(
                 g, e, call.working, lambda k=k, o=oracle, e=expected: [s[k] for s in o.samples(e)]
             )
@@ -169,7 +168,7 @@ def _judge_differences(
     if not leaves or not any(leaf.numel() for leaf in leaves):
         return
     call.phase("operator")
-    said = _gradcheck(_calls(call, names, call.values), leaves)
+    said = _gradcheck(_calls(call, names, call.on_device()), leaves)
     call.phase("judge")
     if not said:
         return

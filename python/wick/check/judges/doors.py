@@ -42,14 +42,15 @@ def judge_refusals(subject: Forward, case: Case) -> Result:
 def _wrong_calls(call: Call) -> Iterator[Wrong]:
     op = call.operator
     for k, p in enumerate(op.inputs):
-        value = call.values[k]
+        values = call.on_device()
+        value = values[k]
         if not isinstance(value, torch.Tensor):
             continue
 
-        def but(other: Any, k: int = k) -> list[Any]:
-            return [*call.values[:k], other, *call.values[k + 1 :]]
+        def but(other: Any, k: int = k, values: list[Any] = values) -> list[Any]:
+            return [*values[:k], other, *values[k + 1 :]]
 
-        yield f"complex {p.name}", but(torch.zeros(value.shape, dtype=torch.complex64))
+        yield f"complex {p.name}", but(torch.zeros_like(value, dtype=torch.complex64))
         yield f"a str for {p.name}", but("x")
         for dtype in (torch.float32, torch.float64, torch.int64):
             fits = not _may_be(call, k, dtype)
@@ -88,7 +89,7 @@ def judge_opcheck(subject: Forward, case: Case) -> Result:
         v.clone().requires_grad_()
         if k in gives and isinstance(v, torch.Tensor) and v.is_floating_point()
         else v
-        for k, v in enumerate(call.values)
+        for k, v in enumerate(call.on_device())
     ]
     keywords = {f"want_{p.name}": w for p, w in zip(op.outputs, call.wanted) if p.optional}
     result.judged.append("opcheck")

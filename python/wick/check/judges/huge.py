@@ -15,6 +15,7 @@ import torch
 from ... import _wick
 from .. import draw, guarded
 from ..case import Case
+from ..device import synchronize
 from ..finding import Result
 from ..guarded import AT_ONCE, Manner, Zone
 from ..operator import DTYPES, Operator
@@ -91,22 +92,27 @@ def _large_dim(op: Operator, case: Case) -> str:
 # ---- the calls ----
 
 
-def judge_huge(op: Operator, case: Case, phase: Any) -> Result:
+def judge_huge(op: Operator, case: Case, phase: Any, device: torch.device) -> Result:
     dim = _large_dim(op, case)
     result = Result(judged=["huge"])
+    if device.type != "cpu" and (why := _too_large(op, case, device)):
+        return Result(skipped=why)
     small = _sized(op, case, dim, ROWS)
     tail = _inputs(op, small)
-    expected = _call(op, small, tail, phase)
+    expected = _call(op, small, tail, phase, device)
     if expected.refused:
         return Result(refused=expected.message)
     longer = _sized(op, case, dim, BEFORE + ROWS)
-    padded = _call(op, longer, _padded(op, longer, tail), phase)
+    padded = _call(op, longer, _padded(op, longer, tail), phase, device)
     independent = [
         not padded.refused and _tails_agree(a, b) for a, b in zip(padded.results, expected.results)
     ]
-    values = _huge_inputs(op, case, tail)
-    outcome = _call(op, case, values, phase)
-    outcome.results += [_end_of(v, ROWS) for p, v in zip(op.inputs, values) if p.in_place]
+    if device.type == "cpu":
+        values = _huge_inputs(op, case, tail)
+        outcome = _call(op, case, values, phase, device)
+        outcome.results += [_end_of(v, ROWS) for p, v in zip(op.inputs, values) if p.in_place]
+    else:
+        outcome = _call(op, case, _padded(op, case, tail, device), phase, device)
     if outcome.refused:
         result.refused = outcome.message
         return result
@@ -142,14 +148,25 @@ def _inputs(op: Operator, case: Case) -> list[Any]:
     return values
 
 
-def _padded(op: Operator, case: Case, tail: list[Any]) -> list[Any]:
+def _too_large(op: Operator, case: Case, device: torch.device) -> str:
+    """On a device huge tensors are what they are."""
+    _, _, read, written = op.plan(case)
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
+    if (read + written) * 1.2 < free:
+        return ""
+    return f"out of memory: {(read + written) >> 30} GiB are needed, {free >> 30} GiB are free"
+
+
+def _padded(
+    op: Operator, case: Case, tail: list[Any], device: torch.device | None = None
+) -> list[Any]:
     """The same with zeros in front."""
     about, _, _, _ = op.plan(case)
     values: list[Any] = []
     for p, a, value in zip(op.inputs, about, tail):
         if isinstance(value, torch.Tensor) and math.prod(a[0]) > value.numel():
-            x = torch.zeros(tuple(a[0]), dtype=value.dtype)
-            x.view(-1)[-value.numel() :] = value.flatten()
+            x = torch.zeros(tuple(a[0]), dtype=value.dtype, device=device)
+            x.view(-1)[-value.numel() :] = value.flatten().to(x.device)
             values.append(x)
         else:
             values.append(_size_or(p, a, case, value))
@@ -190,7 +207,11 @@ def _end_of(value: Any, rows: int) -> torch.Tensor:
     return torch.frombuffer(raw, dtype=value.dtype)
 
 
-def _call(op: Operator, case: Case, values: list[Any], phase: Any) -> guarded.Outcome:
+def _call(
+    op: Operator, case: Case, values: list[Any], phase: Any, device: torch.device
+) -> guarded.Outcome:
+    if device.type != "cpu":
+        return _call_on(op, values, phase, device)
     _, outputs, _, _ = op.plan(case)
     shapes = [None if s is None else (s[0], DTYPES[s[1]]) for s in outputs]
     phase("operator")
@@ -198,6 +219,24 @@ def _call(op: Operator, case: Case, values: list[Any], phase: Any) -> guarded.Ou
     outcome = guarded.run(op, values, [True] * len(op.outputs), shapes, manner)
     phase("judge")
     return outcome
+
+
+def _call_on(op: Operator, values: list[Any], phase: Any, device: torch.device) -> guarded.Outcome:
+    values = [v.to(device) if isinstance(v, torch.Tensor) else v for v in values]
+    phase("operator")
+    try:
+        given = op.function(*values)
+        synchronize(device)
+    except RuntimeError as error:
+        return guarded.Outcome(status=1, message=str(error))
+    finally:
+        phase("judge")
+    results = [] if not op.outputs else list(given) if isinstance(given, tuple) else [given]
+    results += [v for p, v in zip(op.inputs, values) if p.in_place]
+    rows = [
+        r.reshape(-1)[-64 * ROWS :].cpu() if isinstance(r, torch.Tensor) else r for r in results
+    ]
+    return guarded.Outcome(results=rows)
 
 
 def _ends(a: Any, b: Any) -> tuple[torch.Tensor, torch.Tensor]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import torch
 
 from ..case import Case
+from ..device import synchronize
 from ..finding import Result
 from ..guarded import Manner
 from ..oracle import Unanswered
@@ -32,12 +35,72 @@ def judge_leaks(subject: Subject, case: Case) -> Result:
         call = subject.prepare(case)
     except (Unfit, Unanswered) as why:
         return Result(skipped=str(why))
+    if call.device.type != "cpu":
+        return _judge_device_leaks(call)
     outcome = call.run(Manner(repeats=REPEATS))
     if outcome.refused:
         result.refused = outcome.message
     result.judged.append("leak")
     _report(outcome.leaked, "a call", result)
     return result
+
+
+# ---- on a device ----
+
+MANY = 1000  # calls: what Python itself takes in between is small against what they would lose
+ROOM = 16  # bytes of the heap per call
+
+
+def _judge_device_leaks(call: Call) -> Result:
+    """Memory of torch's allocator, of the device outside of it, and of the host."""
+    result = Result(judged=["leak"])
+    values = call.on_device()
+
+    def calls(n: int) -> None:
+        for _ in range(n):
+            call.operator.function(*values)
+        synchronize(call.device)
+
+    call.phase("operator")
+    try:
+        calls(MANY // 10)
+    except RuntimeError as error:
+        return Result(refused=str(error))
+    finally:
+        call.phase("judge")
+    before = _device_holdings(call.device)
+    call.phase("operator")
+    calls(MANY)
+    call.phase("judge")
+    allocated, driver, heap = (b - a for a, b in zip(before, _device_holdings(call.device)))
+    if allocated > 0:
+        result.add("leak", "device", f"{MANY} calls keep {allocated} bytes of torch's memory")
+    elif driver >= MANY * 512:
+        result.add("leak", "driver", f"{MANY} calls lose {driver} bytes of the device's memory")
+    if heap >= MANY * ROOM:
+        result.add("leak", "heap", f"{MANY} calls lose {heap} bytes of the host's memory")
+    return result
+
+
+def _device_holdings(device: torch.device) -> tuple[int, int, int]:
+    gc.collect()
+    if device.type != "cuda":
+        return 0, 0, _heap_bytes()
+    free, total = torch.cuda.mem_get_info(device)
+    reserved = torch.cuda.memory_reserved(device)
+    return torch.cuda.memory_allocated(device), total - free - reserved, _heap_bytes()
+
+
+def _heap_bytes() -> int:
+    """In use, as the C library counts."""
+
+    class Info(ctypes.Structure):
+        _fields_ = [(f"n{k}", ctypes.c_size_t) for k in range(10)]
+
+    ask = ctypes.CDLL(None).mallinfo2
+    ask.restype = Info
+    info = ask()
+    return info.n4 + info.n7  # hblkhd, uordblks
 
 
 def _report(leaked: tuple[int, ...], who: str, result: Result) -> bool:

@@ -10,12 +10,13 @@ from .. import guarded
 from ..case import Case
 from ..finding import Result
 from ..oracle import Unanswered
-from ..subject import Call, Forward, Unfit
+from ..subject import Call, Unfit
+from .values import Subject
 
 DELAY = 20_000_000  # clock cycles: long enough for a launch on another stream to overtake
 
 
-def judge_stream(subject: Forward, case: Case) -> Result:
+def judge_stream(subject: Subject, case: Case) -> Result:
     result = Result()
     try:
         call = subject.prepare(case)
@@ -30,10 +31,6 @@ def judge_stream(subject: Forward, case: Case) -> Result:
     return result
 
 
-def _on_device(call: Call) -> list[Any]:
-    return [v.to(call.device) if isinstance(v, torch.Tensor) else v for v in call.values]
-
-
 def _results(call: Call, given: Any, values: list[Any]) -> list[Any]:
     outputs = (
         [] if not call.operator.outputs else list(given) if isinstance(given, tuple) else [given]
@@ -45,7 +42,7 @@ def _results(call: Call, given: Any, values: list[Any]) -> list[Any]:
 def _judge_side_stream(call: Call, wanted: list[Any], result: Result) -> None:
     """Inputs are written late on another stream than the default one: who does not wait reads junk,
     and who writes elsewhere is overtaken by the reader."""
-    finished = _on_device(call)
+    finished = call.on_device()
     late = [torch.zeros_like(v) if isinstance(v, torch.Tensor) else v for v in finished]
     stream = torch.cuda.Stream(call.device)
     torch.cuda.synchronize(call.device)
@@ -75,7 +72,7 @@ def _as_list(value: Any) -> list[Any]:
 
 def _judge_graph(call: Call, wanted: list[Any], result: Result) -> None:
     """Captured with other inputs, then replayed with these."""
-    finished = _on_device(call)
+    finished = call.on_device()
     static = [torch.zeros_like(v) if isinstance(v, torch.Tensor) else v for v in finished]
     graph = torch.cuda.CUDAGraph()
     call.phase("operator")

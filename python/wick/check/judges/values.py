@@ -54,7 +54,8 @@ def judge_values(subject: Subject, case: Case, only: set[str]) -> Result:
         _report_damage(front, result)
         if expected is not None and not guarded.same(first.results, front.results):
             _compare(call, tag, front.results, expected, result)
-    if expected is not None and tag == "forward" and case.seed % 4 == 0:
+    here = subject.device.type == "cpu"  # elsewhere it was called by a public door already
+    if expected is not None and tag == "forward" and here and case.seed % 4 == 0:
         _judge_doors(call, case, expected, result)
     return result
 

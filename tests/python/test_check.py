@@ -1,0 +1,354 @@
+"""`wick check` as a person meets it: exit codes, reports, reproducing, references, the plugin."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import torch
+from support import build_module
+
+import wick
+import wick.testing
+from wick.check.run import Options, Report, Target, check
+
+TRIPLE = """\
+#include <wick/op.h>
+#ifndef FAULT
+#define FAULT 0
+#endif
+WICK_OP(triple, "x: T[*N], by: float = 3.0 -> y: T[*N] where T: f32 f64");
+WICK_IMPL wick_status triple_cpu(wick_ctx *ctx, const T *x, double by, T *y, int64_t N)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < N; i++)
+        y[i] = (T)(by * x[i]) + (T)(FAULT == 1 && i == 12);
+    return WICK_OK;
+}
+"""
+REFERENCE = "def triple(x, by=3.0):\n    return by * x\n"
+
+QUICK = {"only": ["forward", "memory"], "depth": "quick"}
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    """write(text, reference) makes NAME.c and NAME.py in a folder of their own."""
+
+    def make(text: str = TRIPLE, reference: str | None = REFERENCE, name: str = "triple") -> Path:
+        path = tmp_path / f"{name}.c"
+        path.write_text(text)
+        if reference is not None:
+            path.with_suffix(".py").write_text(reference)
+        return path
+
+    return make
+
+
+def judged(path: Path | str, flags: tuple[str, ...] = (), **options: Any) -> Report:
+    target = Target(str(path), label=str(path), flags=flags)
+    return check([target], Options(**{**QUICK, **options}))
+
+
+def run(*words: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "wick", "check", *words],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        **more,
+    )
+
+
+# ---- the command ----
+
+
+def test_a_fault_is_printed_with_a_line_that_shows_it_again(
+    write: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = write()
+    out, junit = tmp_path / "found.json", tmp_path / "found.xml"
+    narrow = ["--only", "forward", "--depth", "quick", "--types", "f32"]
+    files = ["--json", str(out), "--junit", str(junit)]
+    done = run(str(path), "--flags=-DFAULT=1", *narrow, *files)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "FAULT forward: triple (f32)" in done.stdout
+    assert "y[12] is " in done.stdout and "1 of 13 elements of y are wrong" in done.stdout
+    assert "wick check: " in done.stderr  # how far it is, where nobody watches a terminal
+    found = json.loads(out.read_text())
+    (fault,) = found["faults"]
+    assert fault["case"] == "triple T:f32 N=13" and found["code"] == 1
+    assert fault["reproduce"] in done.stdout
+    suites = ElementTree.parse(junit).getroot()
+    assert suites.find(".//failure") is not None
+    # The line as printed, in a shell.
+    command = shlex.join([sys.executable, "-m", *fault["reproduce"].split(" ", 1)[:1]])
+    again = subprocess.run(
+        ["bash", "-c", f"{command} {fault['reproduce'].split(' ', 1)[1]}"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert again.returncode == 1 and "y[12] is " in again.stdout, again.stdout + again.stderr
+    sound = fault["reproduce"].replace("-DFAULT=1", "-DFAULT=0")
+    fine = subprocess.run(
+        ["bash", "-c", f"{command} {sound.split(' ', 1)[1]}"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert fine.returncode == 0, fine.stdout + fine.stderr
+
+
+def test_without_faults_the_code_is_0_and_json_may_go_to_stdout(write: Callable[..., Path]) -> None:
+    path = write()
+    done = run(path.name, "--only", "forward,memory", "--depth=quick", "--json=-", cwd=path.parent)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["code"] == 0 and found["faults"] == [] and found["unchecked"] == []
+    judges = found["operators"][0]["judges"]
+    assert judges["forward"]["cases"] > 50 and judges["memory"]["cases"] > 50
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--only", "nothing"], "nothing is no judge; there are forward, gradient,"),
+        (["--types", "f99"], "f99 is no element type"),
+        (["--depth", "deep"], "invalid choice: 'deep'"),
+        (["--sead", "1"], "unrecognized arguments"),
+    ],
+)
+def test_what_is_asked_wrongly_is_told(words: list[str], said: str) -> None:
+    done = run(*words)
+    assert done.returncode == 2 and said in done.stderr
+
+
+def test_what_is_not_there_cannot_be_checked(tmp_path: Path) -> None:
+    report = check(
+        [Target(None, ("rellu",), label="rellu"), Target(str(tmp_path / "no.c"), label="no.c")],
+        Options(),
+    )
+    assert report.code == 2
+    words = "\n".join(report.unjudged())
+    assert "rellu: has no operator rellu" in words and "no.c" in words
+
+
+def test_a_source_that_does_not_build_cannot_be_checked(write: Callable[..., Path]) -> None:
+    report = judged(write(TRIPLE.replace("(void)ctx;", "(void)contex;")))
+    assert report.code == 2
+    assert "triple.c:8:" in report.unjudged()[0] and "contex" in report.unjudged()[0]
+
+
+def test_shipped_operators_are_checked_by_name() -> None:
+    report = check([Target(None, ("mul",), label="mul")], Options(**QUICK, types=["bf16"]))
+    assert report.code == 0
+    assert [s.name for s in report.subjects] == ["mul", "mul_backward"]
+    assert report.subjects[0].reference is not None
+    assert report.subjects[0].tallies["forward"].worst <= 1
+
+
+def test_a_module_is_checked_with_a_reference_from_elsewhere(
+    write: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = write(reference=None)
+    (tmp_path / "apart").mkdir()
+    module = build_module(tmp_path / "apart" / "ops.so", path)
+    path.unlink()
+    assert judged(module, types=["f64"]).code == 2
+    given = tmp_path / "given.py"
+    given.write_text(REFERENCE)
+    assert judged(module, reference=str(given)).code == 0
+    beside = tmp_path / "apart" / "triple.py"
+    beside.write_text(REFERENCE.replace("by * x", "by * x + 1"))
+    assert judged(module).code == 1
+
+
+# ---- references ----
+
+
+def test_without_a_reference_the_widest_type_says_what_is_right(write: Callable[..., Path]) -> None:
+    wrong = TRIPLE.replace("FAULT == 1", "WICK_T == 3")
+    report = judged(write(wrong, None))
+    assert report.code == 1 and report.faults[0].case.types == {"T": "f32"}
+    report = judged(write(TRIPLE, None))
+    assert report.code == 0
+    assert {c.case.types["T"] for c in report.faults} == set()
+
+
+def test_without_anything_to_compare_with_it_says_so(write: Callable[..., Path]) -> None:
+    only = TRIPLE.replace("f32 f64", "f32")
+    report = judged(write(only, None))
+    assert report.code == 2 and not report.faults
+    assert "triple: forward was not judged: there is no reference" in report.unjudged()[0]
+    assert judged(write(only, None), only=["memory"]).code == 0
+
+
+@pytest.mark.parametrize(
+    "reference, words",
+    [
+        ("def triple(x):\n    return 3 * x\n", "triple takes no argument by"),
+        ("import nonsense_there_is_none\n", "ModuleNotFoundError"),
+    ],
+)
+def test_a_reference_that_cannot_be_used_is_told(
+    write: Callable[..., Path], reference: str, words: str
+) -> None:
+    report = judged(write(reference=reference))
+    assert report.code == 2 and words in "\n".join(report.unjudged())
+
+
+def test_a_default_of_the_reference_is_not_the_operators(write: Callable[..., Path]) -> None:
+    report = judged(write(reference=REFERENCE.replace("3.0", "2.0")), types=["f32"])
+    assert report.code == 1
+    assert report.faults[0].case.scalars == {}
+
+
+def test_a_case_whose_reference_runs_out_of_memory_is_skipped_and_told(
+    write: Callable[..., Path],
+) -> None:
+    hungry = "import torch\n" + REFERENCE.replace(
+        "    return", "    if x.numel() > 500:\n        torch.empty(10**14)\n    return"
+    )
+    report = judged(write(reference=hungry), types=["f32"])
+    assert report.code == 0
+    skipped = report.subjects[0].tallies["skipped-values"].skipped
+    assert any(words.startswith("out of memory") for words in skipped), skipped
+
+
+PICK = """\
+#include <wick/op.h>
+WICK_OP(choose, "x: f32[N], k: i64[M] -> y: f32[M]");
+WICK_IMPL wick_status choose_cpu(wick_ctx *ctx, const float *x, const int64_t *k, float *y, int64_t N,
+                                 int64_t M)
+{
+    for (int64_t m = 0; m < M; m++) {
+        if (k[m] < N - 1) return wick_fail(ctx, WICK_EINVAL, "k[%d] is not the last", (int)m);
+        y[m] = x[k[m]];
+    }
+    return WICK_OK;
+}
+"""
+
+
+def test_inputs_that_the_operator_wants_are_made_by_the_reference_file(
+    write: Callable[..., Path],
+) -> None:
+    rule = "def choose(x, k):\n    return x[k]\n"
+    inputs = "import torch\ndef choose_inputs(N, M):\n    return {'k': torch.full((M,), N - 1)}\n"
+    assert judged(write(PICK, rule + inputs, "choose")).code == 0
+    report = judged(write(PICK, rule, "choose"))
+    refused = report.subjects[0].tallies["skipped-values"].refused
+    assert any("is not the last" in words for words in refused)
+
+
+# ---- gradients ----
+
+SHIFTED = """\
+#include <wick/op.h>
+WICK_OP(shifted, "x: T[N], by: T[] -> y: T[N] where T: f64");
+WICK_OP(shifted_backward, "dy: T[N] -> dx: T[N]");
+WICK_IMPL wick_status shifted_cpu(wick_ctx *ctx, const T *x, const T *by, T *y, int64_t N)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < N; i++)
+        y[i] = x[i] + *by;
+    return WICK_OK;
+}
+WICK_IMPL wick_status shifted_backward_cpu(wick_ctx *ctx, const T *dy, T *dx, int64_t N)
+{
+    (void)ctx;
+    memcpy(dx, dy, (size_t)N * sizeof(T));
+    return WICK_OK;
+}
+"""
+
+
+def test_an_input_without_a_gradient_is_found_unless_it_is_meant(
+    write: Callable[..., Path],
+) -> None:
+    report = judged(
+        write(SHIFTED, "def shifted(x, by):\n    return x + by\n", "shifted"), only=["gradient"]
+    )
+    assert report.code == 1
+    assert "shifted_backward has no result dby" in report.faults[0].title
+    meant = "def shifted(x, by):\n    return x + by.detach()\n"
+    assert judged(write(SHIFTED, meant, "shifted"), only=["gradient"]).code == 0
+
+
+# ---- as a test ----
+
+
+def test_check_raises_what_it_found(write: Callable[..., Path]) -> None:
+    path = write()
+    report = wick.testing.check(path, only=["forward"], depth="quick", types=["f32"])
+    assert report.code == 0
+    with pytest.raises(AssertionError, match=r"FAULT forward: triple \(f32\)"):
+        wick.testing.check(
+            path, only=["forward"], depth="quick", types=["f32"], flags=["-DFAULT=1"]
+        )
+    path.with_suffix(".py").unlink()
+    with pytest.raises(wick.testing.NotChecked, match="there is no reference"):
+        wick.testing.check(path, only=["forward"], depth="quick", types=["f64"])
+
+
+def test_an_operator_is_taken_in_any_form(write: Callable[..., Path]) -> None:
+    loaded = wick.load(write())
+    narrow = {"only": ["refuse"], "types": ["f32"]}
+    for what in (loaded, loaded.triple, torch.ops.local.triple, torch.ops.local.triple.default):
+        report = wick.testing.check(what, **narrow)
+        assert [s.name for s in report.subjects] == ["triple"]
+    assert wick.testing.check(wick.ops.relu, **narrow).subjects[0].name == "relu"
+    with pytest.raises(TypeError, match="neither a file nor an operator"):
+        wick.testing.check(torch.relu)
+    with pytest.raises(ValueError, match="only: 'forwards' is none of forward"):
+        wick.testing.check(loaded, only=["forwards"])
+    text = wick.load(source=TRIPLE.replace("triple", "tripled"))
+    with pytest.raises(wick.testing.NotChecked, match="give the file"):
+        wick.testing.check(text.tripled)
+
+
+def test_sources_are_tests_to_pytest(write: Callable[..., Path]) -> None:
+    path = write(TRIPLE.replace("FAULT == 1", "1"))
+    (path.parent / "plain.c").write_text("int x;\n")
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-p", "wick.testing", "-v", "-p", "no:cacheprovider"),
+            *("--wick-only", "forward,memory,huge", "--wick-depth", "quick", str(path.parent)),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTEST_ADDOPTS": ""},
+        cwd=path.parent,
+    )
+    assert "1 failed, 1 passed, 1 skipped" in done.stdout, done.stdout + done.stderr
+    assert "triple.c::forward FAILED" in done.stdout and "triple.c::memory PASSED" in done.stdout
+    assert "y[12] is " in done.stdout and "wick check" in done.stdout
+
+
+# ---- rounds ----
+
+
+def test_more_time_is_used_for_more_seeds(write: Callable[..., Path]) -> None:
+    path = write()
+    once = judged(path, types=["f32"], only=["refuse"])
+    more = judged(path, types=["f32"], only=["refuse"], seconds=once.seconds + 3)
+    assert more.cases > once.cases and more.code == 0
+
+
+def test_another_seed_draws_other_cases(write: Callable[..., Path]) -> None:
+    path = write(TRIPLE.replace("FAULT == 1 && i == 12", "x[0] > 0.3f && x[0] < 0.35f"))
+    found = {
+        judged(path, types=["f32"], only=["forward"], seed=s, first=True).faults[0].case.text()
+        for s in (1, 2)
+    }
+    assert len(found) == 2

@@ -1,0 +1,50 @@
+"""Every planted fault is found, and none where none was planted.
+
+All are judged in one run, on all CPUs: what a fault's own judge finds, and the sound files by all.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from gallery import Planted, planted, sources
+
+from wick.check.report import lines
+from wick.check.run import Options, Report, Target, check
+
+PLANTED = planted()
+SOURCES = sources()
+
+
+@pytest.fixture(scope="module")
+def found() -> Report:
+    return check([p.target for p in PLANTED], Options(first=True))
+
+
+@pytest.fixture(scope="module")
+def sound() -> Report:
+    return check([Target(str(path), label=path.stem) for path in SOURCES], Options(depth="quick"))
+
+
+def test_there_are_many_and_of_every_kind() -> None:
+    assert len(PLANTED) >= 100
+    judges = {p.judge for p in PLANTED}
+    assert judges == {"forward", "gradient", "memory", "repeat", "threads", "leak", "huge"}
+    assert len({str(p) for p in PLANTED}) == len(PLANTED)
+
+
+@pytest.mark.parametrize("fault", PLANTED, ids=str)
+def test_a_planted_fault_is_found(fault: Planted, found: Report) -> None:
+    errors = [words for target, words in found.errors if target.label == str(fault)]
+    assert not errors
+    judges = {f.judge for f in found.faults if f.target.label == str(fault)}
+    assert fault.judge in judges, fault.words
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.stem)
+def test_the_sound_twin_passes(path: Path, sound: Report) -> None:
+    assert path.stem in {s.target.label for s in sound.subjects}
+    faults = [f for f in sound.faults if f.target.label == path.stem]
+    unjudged = [words for words in sound.unjudged() if words.startswith(f"{path.stem}:")]
+    assert not faults and not unjudged, "\n".join(line for line, _ in lines(sound))

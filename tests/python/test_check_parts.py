@@ -1,0 +1,462 @@
+"""The parts of `wick check`: cases, what is drawn, the bound, how cases are made smaller."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import wick
+from wick.check import device, draw, guarded, shrink
+from wick.check.case import Case, CaseError
+from wick.check.compare import judge
+from wick.check.guarded import Manner
+from wick.check.judges.huge import plan_huge
+from wick.check.operator import Operator
+from wick.check.oracle import ByReference, Unanswered
+from wick.check.plan import Planner, candidates
+from wick.check.reference import Reference, ReferenceError
+from wick.check.subject import Backward, Forward, Unfit
+
+SCALE = Operator("wick", "scale_bias_relu")
+
+
+# ---- cases ----
+
+CASE = Case(
+    "scale_bias_relu",
+    {"T": "f16"},
+    {"N": (2, 3), "C": 17},
+    {"scale": 0.5},
+    {"x": "transposed"},
+    values="nan",
+    seed=7,
+)
+
+
+def test_a_case_is_read_as_it_is_printed() -> None:
+    text = "scale_bias_relu T:f16 N=2x3 C=17 scale=0.5 x~transposed values=nan seed=7"
+    assert CASE.text() == text
+    assert SCALE.read_case(text) == CASE
+    assert Case.unpack(CASE.pack()) == CASE
+    none = CASE.with_dim("N", ())
+    assert "N=() " in none.text() and SCALE.read_case(none.text()) == none
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("scale_bias_relu T:f16 N=1", "the size of C is missing: C=1"),
+        ("scale_bias_relu T:f16 N=1 C=two", "C=two: expected a size"),
+        ("scale_bias_relu T:f16 N=1 C=2x3", "C=2x3: expected one size"),
+        ("scale_bias_relu T:f16 N=1 C=1 scale=x", "scale=x: expected float"),
+        ("scale_bias_relu T:f16 N=1 C=1 K=2", "K=2 is no part of a case of scale_bias_relu"),
+        ("scale_bias_relu T:i8 N=1 C=1", "T: is missing or none of f16, bf16, f32, f64"),
+        ("scale_bias_relu N=1 C=1", "T: is missing or none of f16, bf16, f32, f64"),
+    ],
+)
+def test_a_text_that_is_no_case_is_refused_in_words(text: str, words: str) -> None:
+    with pytest.raises(CaseError) as caught:
+        SCALE.read_case(text)
+    assert str(caught.value) == words
+
+
+# ---- what is drawn ----
+
+
+def drawn(profile: str, dtype: torch.dtype, n: int = 4000) -> torch.Tensor:
+    return draw.values(profile, (n,), dtype, draw.generator(1, "x"))
+
+
+def test_the_same_seed_and_name_draw_the_same() -> None:
+    a, b, c, d = (
+        draw.values("normal", (9,), torch.float32, draw.generator(seed, name))
+        for seed, name in ((1, "x"), (1, "x"), (2, "x"), (1, "y"))
+    )
+    assert torch.equal(a, b) and not torch.equal(a, c) and not torch.equal(a, d)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_profiles_are_what_they_promise(dtype: torch.dtype) -> None:
+    info = torch.finfo(dtype)
+    assert drawn("nan", dtype).isnan().any() and not drawn("nan", dtype).isinf().any()
+    assert drawn("inf", dtype).isposinf().any() and drawn("inf", dtype).isneginf().any()
+    special = drawn("special", dtype)
+    zeros = special == 0
+    assert (zeros & special.signbit()).any() and (zeros & ~special.signbit()).any()
+    tiny = drawn("tiny", dtype)
+    assert ((tiny != 0) & (tiny.abs() < info.tiny)).any()
+    assert drawn("positive", dtype).min() > 0
+    assert drawn("ties", dtype).unique().numel() == 7
+    assert not drawn("zeros", dtype).any() and drawn("constant", dtype).unique().numel() == 1
+    # Near the limit only where sums have more room than the type.
+    near = drawn("big", dtype).abs().max() > 0.5 * info.max
+    assert bool(near) == (dtype == torch.float16)
+
+
+def test_a_single_element_is_special_too() -> None:
+    assert draw.values("nan", (1,), torch.float32, draw.generator(0, "x")).isnan().all()
+
+
+def test_integers_are_indices_or_numbers() -> None:
+    gen = draw.generator(0, "x")
+    below = draw.values("normal", (500,), torch.int64, gen, below=7)
+    assert below.min() == 0 and below.max() == 6
+    assert draw.values("normal", (500,), torch.int32, gen).min() < 0
+    wide = draw.values("big", (500,), torch.int8, gen)
+    assert wide.min() < -100 and wide.max() > 100
+    assert draw.values("big", (500,), torch.int64, gen).abs().max() < 100
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (3, 4), (2, 3, 4), (0, 3), (3, 0)])
+@pytest.mark.parametrize("layout", [*draw.LAYOUTS, None])
+def test_a_layout_changes_neither_shape_nor_values(layout: Any, shape: tuple[int, ...]) -> None:
+    values = torch.randn(shape)
+    made: list[torch.Tensor] = []
+
+    def make(size: tuple[int, ...]) -> torch.Tensor:
+        made.append(values if tuple(size) == shape else torch.randn(size))
+        return made[-1]
+
+    x = draw.arrange(layout, shape, make, draw.generator(0, "x"))
+    assert tuple(x.shape) == shape
+    assert torch.equal(x, made[0].expand(shape))
+    if layout == "expanded" and max(shape, default=0) > 1 and x.numel():
+        assert 0 in x.stride()
+    if layout in ("transposed", "sliced", "padded") and len(shape) == 2 and x.numel():
+        assert not x.is_contiguous()
+
+
+# ---- the bound ----
+
+
+def judged(
+    f: Any, got: torch.Tensor, *inputs: torch.Tensor, working: torch.dtype = torch.float32
+) -> Any:
+    """A result of f as an operator may have computed it, against f itself."""
+    operator = Operator("wick", "relu")
+    names = {"x": inputs[0]} if len(inputs) == 1 else {f"x{k}": v for k, v in enumerate(inputs)}
+    reference = Reference("here", lambda **values: f(*values.values()), None)
+    oracle = ByReference(operator, reference, names, working)
+    exact = oracle.exact()
+    return judge(got, exact[0], working, lambda: [s[0] for s in oracle.samples(exact)])
+
+
+HALVES = [torch.float16, torch.bfloat16]
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("n", [16, 100, 4000])
+def test_a_sum_kept_in_the_storage_type_does_not_pass(dtype: torch.dtype, n: int) -> None:
+    x = (torch.rand(20, n) + 0.5).to(dtype)
+    kept = torch.zeros(20, dtype=dtype)
+    for k in range(n):
+        kept = (kept.float() + x[:, k].float()).to(dtype)
+    assert not judged(lambda v: v.sum(1), kept, x).ok
+    assert judged(lambda v: v.sum(1), x.float().sum(1).to(dtype), x).ok
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_a_long_sum_one_by_one_in_the_accumulator_passes(constant: bool) -> None:
+    x = torch.full((200_000,), 0.1) if constant else torch.randn(200_000)
+    total = torch.cumsum(x, 0, dtype=torch.float32)[-1]
+    assert judged(lambda v: v.sum(), total, x).ok
+
+
+@pytest.mark.parametrize(
+    "f", [torch.sum, lambda v: v @ v, lambda v: (v * v).sum(), lambda v: v.cumsum(0)]
+)
+def test_a_long_sum_of_whole_numbers_is_exact(f: Any) -> None:
+    """What is left out shows, as soon as it is more than a few roundings of the sum."""
+    x = torch.randint(-3, 4, (300_007,)).float()
+    right = f(x.double()).float()
+    assert judged(f, right, x).ok
+    assert not judged(f, right + 20, x).ok
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_two_roundings_do_not_pass(dtype: torch.dtype) -> None:
+    x = torch.randn(3000).to(dtype)
+    once, twice = (x.float() * 0.7 + 0.3).to(dtype), (x * 0.7).to(dtype).float() + 0.3
+    f = lambda v: v * 0.7 + 0.3  # noqa: E731
+    assert judged(f, once, x).ok
+    assert not judged(f, twice.to(dtype), x).ok
+
+
+@pytest.mark.parametrize(
+    "f, plain",
+    [
+        (F.gelu, lambda x: 0.5 * x * (1 + torch.erf(x * math.sqrt(0.5)))),
+        (F.silu, lambda x: x / (1 + torch.exp(-x))),
+        (F.softplus, lambda x: torch.log1p(torch.exp(x))),
+        (
+            lambda x: F.layer_norm(x, (64,)),
+            lambda x: (
+                (x - x.mean(-1, keepdim=True))
+                * (x.var(-1, correction=0, keepdim=True) + 1e-5).rsqrt()
+            ),
+        ),
+        (
+            lambda x: torch.softmax(x, -1),
+            lambda x: (
+                torch.exp(x - x.amax(-1, True)) / torch.exp(x - x.amax(-1, True)).sum(-1, True)
+            ),
+        ),
+        (
+            lambda x: x / x.norm(dim=-1, keepdim=True),
+            lambda x: x * (x * x).sum(-1, keepdim=True).rsqrt(),
+        ),
+        (torch.tanh, lambda x: 1 - 2 / (torch.exp(2 * x) + 1)),
+        (lambda x: x @ x.T, lambda x: (x[:, None] * x).sum(-1)),
+    ],
+    ids=["gelu", "silu", "softplus", "layer_norm", "softmax", "normalise", "tanh", "matmul"],
+)
+def test_another_formula_in_the_same_precision_passes(f: Any, plain: Any) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(40, 64) * 3
+    assert judged(f, plain(x), x).ok
+    wrong = plain(x)
+    wrong[3, 5] += 0.001 * wrong[3, 5].abs() + 1e-4
+    assert not judged(f, wrong, x).ok
+    assert judged(f, plain(x.double()), x.double(), working=torch.float64).ok
+    assert not judged(f, plain(x).double(), x.double(), working=torch.float64).ok
+
+
+def test_special_values_are_compared_in_kind() -> None:
+    nan, inf = math.nan, math.inf
+    e = torch.tensor([nan, inf, -inf, 1.0], dtype=torch.float64)
+
+    def verdict(*values: float) -> bool:
+        return judge(torch.tensor(values), e, torch.float32, list).ok
+
+    assert verdict(nan, inf, -inf, 1.0)
+    assert not verdict(0.0, inf, -inf, 1.0)
+    assert not verdict(nan, -inf, -inf, 1.0)
+    assert not verdict(nan, 3e38, -inf, 1.0)
+    assert not verdict(nan, inf, -inf, nan)
+    assert not verdict(nan, inf, -inf, inf)
+
+
+def test_what_is_too_large_for_the_type_is_infinite() -> None:
+    big = torch.tensor([70000.0, -70000.0, 65504.0], dtype=torch.float64)
+    assert judge(
+        torch.tensor([math.inf, -math.inf, 65504], dtype=torch.half), big, torch.float32, list
+    ).ok
+    assert not judge(
+        torch.tensor([1000, -math.inf, 65504], dtype=torch.half), big, torch.float32, list
+    ).ok
+
+
+def test_where_a_tie_decides_either_is_right() -> None:
+    x = torch.tensor([[1.0, 2.0, 2.0], [3.0, 1.0, 0.0]])
+    assert judged(lambda v: v.argmax(-1), torch.tensor([2, 0]), x).ok
+    assert judged(lambda v: v.argmax(-1), torch.tensor([1, 0]), x).ok
+    assert not judged(lambda v: v.argmax(-1), torch.tensor([1, 1]), x).ok
+
+
+def test_integers_are_exact() -> None:
+    x = torch.tensor([200, 100], dtype=torch.uint8)
+    f = lambda v: (v + v) // 2  # noqa: E731
+    assert judged(f, x.clone(), x, working=torch.int64).ok
+    assert not judged(f, (x + x) // 2, x, working=torch.int64).ok
+
+
+def test_a_result_in_another_shape_is_told() -> None:
+    with pytest.raises(ValueError, match=r"the reference returns shape \[3\]"):
+        judge(torch.zeros(1), torch.zeros(3, dtype=torch.float64), torch.float32, list)
+
+
+# ---- references ----
+
+
+def reference(function: Any) -> Reference:
+    return Reference("ref.py", function, None)
+
+
+def test_in_place_the_reference_writes_or_returns() -> None:
+    operator = Operator("wick", "add_out")
+    a, b = torch.ones(2), torch.full((2,), 2.0)
+
+    def writes(a: Any, b: Any, out: Any) -> None:
+        out.copy_(a + b)
+
+    for function in (writes, lambda a, b, out: a + b):
+        (result,) = reference(function)(operator, {"a": a, "b": b, "out": torch.zeros(2)})
+        assert result.tolist() == [3, 3]
+
+
+def test_a_reference_that_does_not_fit_is_told() -> None:
+    operator = Operator("wick", "mul")
+    with pytest.raises(ReferenceError, match=r"ref.py: mul takes no argument b"):
+        reference(lambda a: a).check(operator)
+    reference(lambda **inputs: 0).check(operator)
+    with pytest.raises(ReferenceError, match=r"ref.py: mul returns 2 values, expected 1"):
+        reference(lambda a, b: (a, b))(operator, {"a": 1, "b": 2})
+
+
+# ---- subjects ----
+
+
+def subject_of(operator: Operator, function: Any) -> Forward:
+    return Forward(operator, reference(function), lambda phase: None)
+
+
+def test_sizes_that_do_not_fit_are_no_case(make: Any) -> None:
+    made = make(
+        'WICK_OP(OP, "x: f32[S-3] -> y: f32[S]");\n'
+        "WICK_IMPL wick_status OP_cpu(wick_ctx *c, const float *x, float *y, int64_t S)\n"
+        "{ (void)c, (void)x, (void)y, (void)S; return WICK_OK; }\n"
+    )
+    subject = Forward(Operator("local", made.name), None, lambda phase: None)
+    with pytest.raises(Unfit):
+        subject.prepare(Case(made.name, dims={"S": 1}))
+
+
+def test_what_the_reference_refuses_is_outside() -> None:
+    def refuses(x: Any) -> Any:
+        raise IndexError("out of range")
+
+    call = subject_of(Operator("wick", "relu"), refuses).prepare(
+        Case("relu", {"T": "f32"}, {"N": (3,)})
+    )
+    with pytest.raises(Unanswered, match="out of range"):
+        call.expected()
+
+
+def test_the_backward_is_fed_as_autograd_feeds_it() -> None:
+    operator = Operator("wick", "scale_bias_relu")
+    forward = subject_of(operator, lambda x, bias, scale: torch.relu(x * scale + bias))
+    case = Case("scale_bias_relu", {"T": "f32"}, {"N": (4,), "C": 5}, {"scale": 2.0})
+    call = Backward(forward).prepare(case)
+    assert [p.name for p in call.operator.inputs] == ["dy", "x", "bias", "scale"]
+    assert call.values[3] == 2.0 and call.values[0].shape == (4, 5)
+    got, expected = call.run().results, call.expected()
+    for g, e in zip(got, expected):
+        torch.testing.assert_close(g.double(), e)
+
+
+# ---- guarded calls, and those on a device ----
+
+
+@pytest.mark.parametrize("layout", [None, *draw.LAYOUTS])
+def test_a_guarded_call_is_the_operators_own(layout: str | None) -> None:
+    forward = subject_of(SCALE, lambda x, bias, scale: torch.relu(x * scale + bias))
+    layouts = {} if layout is None else {"x": layout}
+    case = Case("scale_bias_relu", {"T": "f32"}, {"N": (6,), "C": 5}, {"scale": 2.0}, layouts)
+    call = forward.prepare(case)
+    wanted = wick.ops.scale_bias_relu(*call.values)
+    for manner in (Manner(), Manner(at_end=False, shift=1), Manner(repeats=5)):
+        outcome = call.run(manner)
+        assert not outcome.refused and not outcome.damage and outcome.differs == -1
+        assert torch.equal(outcome.results[0], wanted)
+
+
+@pytest.mark.parametrize("name", ["scale_bias_relu", "add_out", "mul_backward", "reduce_sum"])
+def test_the_way_of_devices_agrees_with_the_guarded_one(name: str) -> None:
+    """On the CPU, which is a device as well."""
+    operator = Operator("wick", name)
+    case = next(Planner(operator, 0, ("f32",)).tiny(1))
+    call = Forward(operator, None, lambda phase: None).prepare(case)
+    here = device.run(
+        operator, call.values, call.wanted, call.shapes, Manner(repeats=3), torch.device("cpu")
+    )
+    assert not here.refused and not here.damage and here.differs == -1
+    assert guarded.same(here.results, call.run().results)
+
+
+def test_room_around_tensors_on_a_device_is_watched() -> None:
+    x = torch.arange(6.0).view(2, 3).t()
+    there = device.place("x", x, torch.device("cpu"), shift=1)
+    assert torch.equal(there.tensor, x) and there.tensor.stride() == x.stride()
+    assert there.damage() == []
+    flat = there.tensor.as_strided((1,), (1,), there.tensor.storage_offset() + 6)
+    flat.fill_(1)
+    assert there.damage() == ["it wrote 0 bytes past the end of x"]
+
+
+# ---- which cases ----
+
+
+def test_every_case_fits_and_every_kind_of_size_is_there() -> None:
+    for seed in range(3):
+        plan = Planner(SCALE, seed)
+        cases = [*plan.sizes(), *plan.values(), *plan.layouts(), *plan.choices(), *plan.large()]
+        for case in cases:
+            SCALE.plan(case)
+        sizes = {case.dims["C"] for case in cases}
+        assert {0, 1, 2, 7, 15, 16, 17, 31, 33, 255, 257, 1025, 4097, 65537} <= sizes
+        assert {c.types["T"] for c in cases} == {"f16", "bf16", "f32", "f64"}
+        assert set(draw.LAYOUTS) <= {v for c in cases for v in c.layouts.values()}
+        assert {c.values for c in cases} >= {"normal", "nan", "inf", "special", "tiny", "zeros"}
+        assert all(c.values != "big" or c.types["T"] == "f16" for c in cases)
+        leading = {c.dims["N"] for c in cases}
+        assert {(), (0,), (2, 3), (2, 0, 3)} <= leading
+
+
+def test_every_choice_of_every_scalar_is_tried(make: Any) -> None:
+    made = make(
+        "WICK_OP(OP, \"x: f32[N], s: float, m: 'p'|'q'|'r', k: int = 7, b: bool = true -> y: f32[N]\");\n"
+        "WICK_IMPL wick_status OP_cpu(wick_ctx *c, const float *x, double s, int m, int64_t k, bool b,\n"
+        "                             float *y, int64_t N)\n"
+        "{ (void)c, (void)x, (void)k, (void)s, (void)b, (void)m, (void)y, (void)N; return WICK_OK; }\n"
+    )
+    operator = Operator("local", made.name)
+    cases = list(Planner(operator, 0).choices())
+    for p in operator.scalars:
+        assert set(candidates(p)) <= {c.scalars.get(p.name, p.default) for c in cases}, p.name
+    assert candidates(operator.scalars[2])[0] == 7
+
+
+def test_huge_cases_are_huge() -> None:
+    for name in ("relu", "scale_bias_relu", "reduce_sum", "reduce_sum_dim", "mul_backward"):
+        operator = Operator("wick", name)
+        case = plan_huge(operator)
+        assert case is not None and case.types == {"T": "f16"}
+        inputs, outputs, _, _ = operator.plan(case)
+        most = max(math.prod(a[0]) for a in (*inputs, *outputs) if a)
+        assert 2**31 < most < 2**31 + 2**23, name
+
+
+# ---- smaller cases ----
+
+
+def test_the_smallest_case_is_found() -> None:
+    def fails(case: Case) -> bool:
+        return case.dims["C"] >= 13 and math.prod(case.dims["N"]) >= 1 and case.values == "nan"
+
+    start = Case(
+        "op",
+        {"T": "f32"},
+        {"N": (5, 4, 3), "C": 1000},
+        {"s": 0.5},
+        {"x": "sliced"},
+        values="nan",
+        seed=99,
+    )
+    smallest = shrink.shrink(start, fails, seconds=60)
+    assert smallest == Case("op", {"T": "f32"}, {"N": (), "C": 13}, values="nan")
+
+
+def test_shrinking_stops_when_its_attempts_are_used_up() -> None:
+    tried = []
+
+    def fails(case: Case) -> bool:
+        tried.append(case)
+        return False
+
+    start = Case("op", dims={"N": 10**9})
+    assert shrink.shrink(start, fails, attempts=10) == start
+    assert len(tried) == 10
+
+
+def test_nothing_of_it_is_imported_with_wick(tmp_path: Path) -> None:
+    from support import run_python
+
+    said = run_python(
+        "import wick, sys; print(any(m.startswith('wick.check') for m in sys.modules))"
+    )
+    assert said.strip() == "False"
