@@ -158,8 +158,9 @@ def test_training_operator_and_its_gradient() -> None:
 def test_training_on_two_processes_is_training_on_one() -> None:
     """The script compares the parameters itself, and fails where they differ."""
     said = run_well(sys.executable, EXAMPLES / "training/ddp.py")
-    assert {line.split(":")[0] for line in said.splitlines()[:2]} == {"process 0", "process 1"}
-    assert "the parameters differ by at most" in said.splitlines()[-1]
+    words = [line.split(":")[0] for line in said.splitlines()]
+    assert {"process 0", "process 1", "one process"} <= set(words)
+    assert "the parameters differ by at most" in said
 
 
 # ---- the documents' folders ----
