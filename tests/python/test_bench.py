@@ -442,13 +442,15 @@ def test_rounds_take_turns() -> None:
 
     samples = timing.rounds({"a": runner("a"), "b": runner("b")}, n_rounds=40, sample_s=1e-4)
     assert {name: len(s) for name, s in samples.items()} == {"a": 40, "b": 40}
-    turns = [tuple(order[i : i + 2]) for i in range(2, len(order), 2)]
+    turns = [tuple(order[i : i + 2]) for i in range(4, len(order), 2)]  # after two tries each
     assert set(turns) == {("a", "b"), ("b", "a")}
 
 
 def test_a_sample_is_long_enough() -> None:
     assert timing.runs_for(lambda n: 1e-6, 2e-3) == 2000
     assert timing.runs_for(lambda n: 1.0, 2e-3) == 1
+    tries = iter([0.5])  # the first call compiles something
+    assert timing.runs_for(lambda n: next(tries, 1e-6), 2e-3) == 2000
     assert timing.runs_for(lambda n: 1e-6, 2e-3, most=50) == 50
 
 
