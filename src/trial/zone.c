@@ -139,12 +139,13 @@ static size_t changed(const char *from, size_t n)
     return i;
 }
 
-static void inspect_part(const char *from, size_t n, wick_text *out)
+static void inspect_part(char *from, size_t n, wick_text *out)
 {
     char room[96];
     size_t at = changed(from, n);
-    if (at < n)
-        wick_text_printf(out, "it wrote %s\n", wick_zone_describe(from + at, room, sizeof room));
+    if (at == n) return;
+    wick_text_printf(out, "it wrote %s\n", wick_zone_describe(from + at, room, sizeof room));
+    memset(from, slack, n);
 }
 
 void wick_zone_inspect(const wick_zone *zone, wick_text *out)
