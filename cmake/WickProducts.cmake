@@ -78,7 +78,7 @@ endif()
 set(WICK_OPS_FLAGS)
 set(WICK_OPS_ENVIRONMENT WICK_INCLUDE=${PROJECT_SOURCE_DIR}/include)
 if(NOT DEFINED ENV{WICK_CUDA_ARCHS} AND NOT DEFINED ENV{GPU_TARGETS})
-    list(APPEND WICK_OPS_FLAGS --arch sm_80,sm_90) # a wheel has room for no more; later GPUs take the PTX
+    list(APPEND WICK_OPS_FLAGS --arch sm_90,compute_80) # a wheel has room for no more; other GPUs take the PTX
 endif()
 if(NOT WICK_CUDA)
     list(APPEND WICK_OPS_FLAGS --no-cuda)

@@ -134,6 +134,7 @@ static __device__ __forceinline__ void columns_fold(double *shared, int wide, in
 #pragma unroll 1
         for (int k = 0; k < pack; k++) {
             double sum = shared[k * COLUMNS_THREADS + thread];
+#pragma unroll 1
             for (int step = WICK_WARP / 2; step >= wide; step /= 2)
                 sum += __shfl_xor_sync(0xffffffffu, sum, step);
             shared[k * COLUMNS_THREADS + thread] = sum;
@@ -142,6 +143,7 @@ static __device__ __forceinline__ void columns_fold(double *shared, int wide, in
 #pragma unroll 1
     for (int i = thread; i < wide * pack; i += COLUMNS_THREADS) {
         double *column = shared + i % pack * COLUMNS_THREADS + i / pack, sum = *column;
+#pragma unroll 1
         for (int below = across; below < COLUMNS_THREADS; below += across)
             sum += column[below];
         *column = sum;
@@ -166,6 +168,7 @@ static __device__ __forceinline__ bool columns_join(columns cut, column c, doubl
 #pragma unroll 1
     for (int k = 0; k < pack; k++) {
         double sum = 0;
+#pragma unroll 1
         for (int64_t part = c.row; part < cut.parts && c.first < cut.count; part += c.tall)
             sum += __ldcg(w + part * cut.count + c.first + k);
         shared[k * COLUMNS_THREADS + threadIdx.x] = sum;

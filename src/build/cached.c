@@ -65,7 +65,7 @@ static void add_launchers(wick_text *out, wick_unit *unit)
     unit->cuda = unit->cuda && wick_device_at_hand(&archs);
     if (!unit->cuda) return;
     wick_nvcc_identity(out);
-    wick_text_printf(out, "sm_%d %d\n", (int)archs.arch[0], archs.ptx);
+    wick_text_printf(out, "sm_%d %d\n", (int)archs.arch[0], (int)archs.ptx);
     wick_glue_write_launchers(out, unit, 0);
 }
 

@@ -45,7 +45,7 @@ bool wick_device_at_hand(wick_archs *out)
     wick_arena arena = {0};
     int32_t arch = wick_cuda_likely_arch();
     bool buildable = arch > 0 || wick_nvcc_find(&arena);
-    *out = (wick_archs){.n = 1, .arch = {arch > 0 ? arch : 80}, .ptx = arch == 0};
+    *out = (wick_archs){.n = 1, .arch = {arch > 0 ? arch : 80}, .ptx = arch > 0 ? 0 : 80};
     wick_arena_free(&arena);
     return buildable;
 }

@@ -50,7 +50,7 @@ static wick_status plan_unit(wick_ctx *ctx, wick_arena *arena, const char *folde
     for (int i = 0; i < n; i++) {
         bool ptx = i == archs->n;
         wick_text path = {0};
-        int32_t arch = archs->arch[ptx ? archs->n - 1 : i];
+        int32_t arch = ptx ? archs->ptx : archs->arch[i];
         wick_text_printf(&path, "%s/unit%lld.sm_%d.%s", folder, (long long)which, (int)arch,
                          ptx ? "ptx" : "cubin");
         code[i] = (wick_unit_code){.arch = arch, .ptx = ptx};

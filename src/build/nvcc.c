@@ -160,14 +160,12 @@ wick_status wick_nvcc_compile(wick_ctx *ctx, const wick_scan *scan, const char *
 
 static void add_generated(wick_args *out, const wick_archs *archs)
 {
-    for (int i = 0; i < archs->n; i++) {
+    for (int i = 0; i < archs->n + (archs->ptx ? 1 : 0); i++) {
         wick_text flag = {0};
-        int arch = (int)archs->arch[i];
-        wick_text_printf(&flag, "-gencode=arch=compute_%d,code=", arch);
-        if (archs->ptx && i == archs->n - 1)
-            wick_text_printf(&flag, "[sm_%d,compute_%d]", arch, arch);
-        else
-            wick_text_printf(&flag, "sm_%d", arch);
+        bool ptx = i == archs->n;
+        int arch = (int)(ptx ? archs->ptx : archs->arch[i]);
+        wick_text_printf(&flag, "-gencode=arch=compute_%d,code=%s_%d", arch, ptx ? "compute" : "sm",
+                         arch);
         wick_args_add(out,
                       flag.failed ? NULL : wick_arena_strndup(out->arena, flag.data, flag.size));
         wick_text_free(&flag);

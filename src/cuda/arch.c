@@ -12,7 +12,7 @@
 wick_archs wick_archs_default(void)
 {
     /* Volta is no longer compiled for; 8.6, 8.9 run code of 8.0; later ones take the PTX. */
-    wick_archs archs = {.n = 3, .arch = {75, 80, 90}, .ptx = true};
+    wick_archs archs = {.n = 3, .arch = {75, 80, 90}, .ptx = 90};
     return archs;
 }
 
@@ -66,46 +66,66 @@ static bool insert(wick_archs *archs, int32_t arch)
 }
 
 /* Takes "+PTX" or "-PTX" off the end of an item; what is left of it. */
-static size_t take_ptx(const char *s, size_t n, wick_archs *archs, bool *said)
+static size_t take_ptx(const char *s, size_t n, bool *wanted, bool *said)
 {
     const size_t suffix = 4;
     if (is_word(s, n, "ptx") || is_word(s, n, "noptx")) {
-        archs->ptx = n == 3;
+        *wanted = n == 3;
         *said = true;
         return 0;
     }
     if (n < suffix ||
         (!is_word(s + n - suffix, suffix, "+ptx") && !is_word(s + n - suffix, suffix, "-ptx")))
         return n;
-    archs->ptx = s[n - suffix] == '+';
+    *wanted = s[n - suffix] == '+';
     *said = true;
     return n - suffix;
+}
+
+/* One item: "sm_90", or "compute_90", which is PTX. */
+static wick_status take_arch(wick_ctx *ctx, const char *what, const char *s, size_t n,
+                             wick_archs *archs)
+{
+    static const char compute[] = "compute_";
+    const size_t prefix = sizeof compute - 1;
+    const bool ptx = n > prefix && !strncasecmp(s, compute, prefix);
+    int arch = ptx ? read_arch(s + prefix, n - prefix) : read_arch(s, n);
+    if (arch < 0)
+        return wick_fail(ctx, WICK_EINVAL,
+                         "%s: \"%.*s\" is not an architecture: write sm_80, 8.0 or 80", what,
+                         (int)n, s);
+    if (ptx && archs->ptx)
+        return wick_fail(ctx, WICK_EINVAL, "%s: compute_%d and compute_%d: PTX is made for one",
+                         what, (int)archs->ptx, arch);
+    if (ptx)
+        archs->ptx = arch;
+    else if (!insert(archs, arch))
+        return wick_fail(ctx, WICK_EINVAL,
+                         "%s: \"%.*s\" is one architecture too many: %d may be named", what, (int)n,
+                         s, (int)WICK_MAX_ARCHS);
+    return WICK_OK;
 }
 
 wick_status wick_archs_parse(wick_ctx *ctx, const char *what, const char *text, wick_archs *out)
 {
     static const char between[] = ",; \t\n";
-    wick_archs archs = {.ptx = true};
-    bool said = false; /* whether PTX is wanted: the last word */
+    wick_archs archs = {0};
+    bool wanted = true, said = false; /* whether PTX is wanted: the last word */
     for (const char *s = text + strspn(text, between); *s; s += strspn(s, between)) {
         size_t n = strcspn(s, between);
         if (said)
             return wick_fail(ctx, WICK_EINVAL,
                              "%s: in \"%s\" PTX comes last: it is made for the newest architecture",
                              what, text);
-        size_t left = take_ptx(s, n, &archs, &said);
-        int arch = left ? read_arch(s, left) : 0;
-        if (arch < 0)
-            return wick_fail(ctx, WICK_EINVAL,
-                             "%s: \"%.*s\" is not an architecture: write sm_80, 8.0 or 80", what,
-                             (int)left, s);
-        if (arch > 0 && !insert(&archs, arch))
-            return wick_fail(ctx, WICK_EINVAL, "%s: \"%s\" names more than %d architectures", what,
-                             text, (int)WICK_MAX_ARCHS);
+        size_t left = take_ptx(s, n, &wanted, &said);
+        if (left) WICK_TRY(take_arch(ctx, what, s, left, &archs));
         s += n;
     }
     if (archs.n == 0)
         return wick_fail(ctx, WICK_EINVAL, "%s: \"%s\" names no architecture", what, text);
+    if (archs.ptx && said)
+        return wick_fail(ctx, WICK_EINVAL, "%s: \"%s\" says twice which PTX is wanted", what, text);
+    if (archs.ptx == 0 && wanted) archs.ptx = archs.arch[archs.n - 1];
     *out = archs;
     return WICK_OK;
 }

@@ -26,12 +26,12 @@ enum { WICK_MAX_ARCHS = 16 };
 typedef struct wick_archs {
     int n;
     int32_t arch[WICK_MAX_ARCHS]; /* 80, 90, 100: ascending, each once */
-    bool ptx;                     /* PTX of the last one as well */
+    int32_t ptx;                  /* PTX of this one as well; 0: none */
 } wick_archs;
 
 /* Reads "sm_80,sm_90", "80;90", "8.0 9.0+PTX"; a trailing +PTX or "ptx" asks for PTX of the newest,
- * "-PTX" (or "noptx") leaves it out; default: with. `what` names the setting for messages
- * ("--arch").
+ * "-PTX" (or "noptx") leaves it out; default: with. "sm_90,compute_80" has code of the one and PTX
+ * of the other. `what` names the setting for messages ("--arch").
  */
 wick_status wick_archs_parse(wick_ctx *ctx, const char *what, const char *text, wick_archs *out);
 /* What ahead-of-time builds are made for when nothing is said. */

@@ -11,17 +11,19 @@ typedef struct arch_case {
 
 ParameterizedTestParameters(arch, reads_lists)
 {
-    static arch_case cases[] = {{"sm_80", "80 ptx"},
-                                {"sm_80,sm_90", "80 90 ptx"},
-                                {"80;90", "80 90 ptx"},
-                                {"8.0 9.0+PTX", "80 90 ptx"},
+    static arch_case cases[] = {{"sm_80", "80 ptx80"},
+                                {"sm_80,sm_90", "80 90 ptx90"},
+                                {"80;90", "80 90 ptx90"},
+                                {"8.0 9.0+PTX", "80 90 ptx90"},
                                 {"8.0 9.0-PTX", "80 90"},
-                                {"sm_90, sm_80 ,sm_90", "80 90 ptx"},
-                                {"SM_75;10.0;12.1", "75 100 121 ptx"},
+                                {"sm_90, sm_80 ,sm_90", "80 90 ptx90"},
+                                {"SM_75;10.0;12.1", "75 100 121 ptx121"},
                                 {"sm_90 noptx", "90"},
-                                {"sm_90,ptx", "90 ptx"},
-                                {" 9.0 +ptx ", "90 ptx"},
-                                {"sm_90 -PTX", "90"}};
+                                {"sm_90,ptx", "90 ptx90"},
+                                {" 9.0 +ptx ", "90 ptx90"},
+                                {"sm_90 -PTX", "90"},
+                                {"sm_90,compute_80", "90 ptx80"},
+                                {"Compute_7.5;sm_90", "90 ptx75"}};
     return cr_make_param_array(arch_case, cases, WICK_COUNT(cases));
 }
 
@@ -34,7 +36,7 @@ ParameterizedTest(arch_case *c, arch, reads_lists)
                  wick_ctx_message(&test_ctx));
     for (int i = 0; i < archs.n; i++)
         snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d", i ? " " : "", archs.arch[i]);
-    if (archs.ptx) strcat(got, " ptx");
+    if (archs.ptx) snprintf(got + strlen(got), sizeof got - strlen(got), " ptx%d", (int)archs.ptx);
     cr_assert_str_eq(got, c->wanted, "\"%s\" is read as %s", c->text, got);
 }
 
@@ -59,6 +61,10 @@ ParameterizedTestParameters(arch, refuses_with_words)
         {"9", "--arch: \"9\" is not an architecture: write sm_80, 8.0 or 80"},
         {"sm_", "--arch: \"sm_\" is not an architecture: write sm_80, 8.0 or 80"},
         {"9000", "--arch: \"9000\" is not an architecture: write sm_80, 8.0 or 80"},
+        {"compute_x", "--arch: \"compute_x\" is not an architecture: write sm_80, 8.0 or 80"},
+        {"compute_80", "--arch: \"compute_80\" names no architecture"},
+        {"90 compute_80 compute_75", "--arch: compute_80 and compute_75: PTX is made for one"},
+        {"compute_80 sm_90+PTX", "--arch: \"compute_80 sm_90+PTX\" says twice which PTX is wanted"},
         {"8.0+PTX 9.0", "--arch: in \"8.0+PTX 9.0\" PTX comes last: it is made for the newest "
                         "architecture"}};
     return cr_make_param_array(arch_error, cases, WICK_COUNT(cases));
@@ -82,7 +88,8 @@ Test(arch, takes_sixteen_and_no_more)
     cr_assert_eq(archs.n, (int)WICK_MAX_ARCHS);
     strcat(text, "99");
     cr_assert_eq(wick_archs_parse(&test_ctx, "--arch", text, &archs), WICK_EINVAL);
-    cr_assert(strstr(wick_ctx_message(&test_ctx), "names more than 16 architectures"));
+    cr_assert(strstr(wick_ctx_message(&test_ctx),
+                     "\"99\" is one architecture too many: 16 may be named"));
     wick_ctx_clear(&test_ctx);
 }
 
