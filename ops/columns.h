@@ -22,6 +22,7 @@
  *   COLUMNS_THREADS    of a block, a power of two
  *   COLUMNS_RESIDENT   blocks of a multiprocessor at a time
  *   COLUMNS_WIDTH      columns of a stripe, where there are many
+ *   COLUMNS_NARROW     bytes of a stripe's row, at least
  *   COLUMNS_ROUNDS     times that a thread goes on, before its rows are shared with another block
  */
 enum { COLUMNS_PARTIALS = 131072 /* partial sums at most */ };
@@ -195,21 +196,37 @@ WICK_HOST_FN int64_t columns_blocks(int64_t multiprocessors)
     return wick_min(multiprocessors * COLUMNS_RESIDENT, PARTIALS_BLOCKS);
 }
 
+/* Threads side by side. Parts that have to be put together cost some microseconds: narrower stripes
+ * are better where there are then enough of them for all multiprocessors, or too few rows to share.
+ */
+WICK_HOST_FN int64_t columns_wide(int64_t packs, int64_t N, int64_t pack, int64_t steps,
+                                  int64_t blocks)
+{
+    const int64_t many = blocks * 3 / 4, bytes = pack * (int64_t)sizeof(T);
+    int64_t wide = 1;
+    while (wide < packs && wide < 32 && wide * pack < COLUMNS_WIDTH)
+        wide *= 2;
+    while (wide < packs && wide < COLUMNS_THREADS && COLUMNS_THREADS / wide > N)
+        wide *= 2;
+    int64_t narrow = wide;
+    while (wick_ceil_div(packs, narrow) < many && narrow * bytes > COLUMNS_NARROW &&
+           2 * COLUMNS_THREADS / narrow <= N)
+        narrow /= 2;
+    const bool is_short = N < 2 * (COLUMNS_THREADS / wide) * steps * COLUMNS_ROUNDS;
+    return is_short || wick_ceil_div(packs, narrow) >= many ? narrow : wide;
+}
+
 /* `steps`: rows that a thread reads at a time. There is at least one stripe and one part. */
 WICK_HOST_FN columns columns_cut(int64_t P, int64_t N, int64_t Q, int64_t pack, int64_t steps,
                                  int64_t multiprocessors)
 {
     const int64_t packs = wick_max(1, wick_ceil_div(P * Q, pack));
     const int64_t blocks = columns_blocks(multiprocessors);
-    int64_t wide = 1;
-
-    while (wide < packs && wide < 32 && wide * pack < COLUMNS_WIDTH)
-        wide *= 2;
-    while (wide < packs && wide < COLUMNS_THREADS && COLUMNS_THREADS / wide > N)
-        wide *= 2;
+    const int64_t wide = columns_wide(packs, N, pack, steps, blocks);
     const int64_t stripes = wick_ceil_div(packs, wide), tall = COLUMNS_THREADS / wide;
     const int64_t most = wick_min(blocks / stripes, COLUMNS_PARTIALS / wick_max(1, P * Q));
-    const int64_t parts = wick_max(1, wick_min(most, N / (tall * steps * COLUMNS_ROUNDS)));
+    const bool shared = N >= 2 * tall * steps * COLUMNS_ROUNDS;
+    const int64_t parts = wick_max(1, shared ? wick_min(most, N / (tall * steps)) : 1);
     const int64_t rows = wick_max(1, wick_ceil_div(N, parts));
     columns cut = {N,
                    Q,

@@ -12,12 +12,19 @@
 
 #include "scale_bias_relu.h"
 
-enum { COLUMNS_THREADS = 256, COLUMNS_RESIDENT = 2, COLUMNS_WIDTH = 128, COLUMNS_ROUNDS = 1 };
+enum {
+    COLUMNS_THREADS = 256,
+    COLUMNS_RESIDENT = 2,
+    COLUMNS_WIDTH = 128,
+    COLUMNS_NARROW = 512,
+    COLUMNS_ROUNDS = 1
+};
 #include "../columns.h"
+#include "../divide.h"
 
 /* The bias of a walk over whole rows; made on the host. */
 typedef struct bias_walk {
-    int64_t C;
+    divisor C;
     int64_t step, single_step; /* columns from one element of a thread to its next, modulo C */
     bool packed;               /* a pack of x has a pack of the bias to it */
 } bias_walk;
@@ -39,7 +46,7 @@ typedef struct back {
 static __device__ __forceinline__ uint4 bias_load(const T *bias, bias_walk walk, tile at, int pack)
 {
     const int64_t step = pack > 1 ? walk.step : walk.single_step;
-    int64_t c = at.first % walk.C;
+    int64_t c = at.first - divided(at.first, walk.C) * walk.C.by;
     T v[WICK_PACK];
     uint4 in = make_uint4(0, 0, 0, 0);
     if (pack > 1 && walk.packed) return wick_load16(bias + c);
@@ -47,7 +54,7 @@ static __device__ __forceinline__ uint4 bias_load(const T *bias, bias_walk walk,
     for (int k = 0; k < tile_size(pack); k++) {
         v[k] = bias[c];
         c += step;
-        if (c >= walk.C) c -= walk.C;
+        if (c >= walk.C.by) c -= walk.C.by;
     }
     memcpy(&in, v, (size_t)tile_size(pack) * sizeof(T));
     return in;
@@ -119,10 +126,10 @@ static __device__ __forceinline__ void back_join_dots(double dot, double *shared
 
 #else /* the host */
 
-WICK_HOST_FN bias_walk bias_walk_of(const T *bias, int64_t C)
+WICK_HOST_FN bias_walk bias_walk_of(const T *bias, int64_t N, int64_t C)
 {
-    const int64_t most = wick_max(C, 1);
-    bias_walk walk = {C, 1 % most, 32 % most, C % TILE_PACK == 0 && wick_aligned16(bias)};
+    const divisor by = divisor_of(C, N * C + TILE_THREADS * TILE_PACK);
+    bias_walk walk = {by, 1 % by.by, 32 % by.by, C % TILE_PACK == 0 && wick_aligned16(bias)};
     return walk;
 }
 

@@ -34,7 +34,7 @@ WICK_IMPL wick_status scale_bias_relu_learned_cuda(wick_ctx *ctx, const T *x, co
     const bool aligned = wick_aligned16(x) && wick_aligned16(y);
     const tiles cut = tiles_cut(N * C, aligned);
     return WICK_LAUNCH(ctx, scale_bias_relu_learned_tiles, tiles_grid(&cut), wick_1d(cut.threads),
-                       0, x, bias, scale, y, bias_walk_of(bias, C), cut);
+                       0, x, bias, scale, y, bias_walk_of(bias, N, C), cut);
 }
 
 /* ---- the gradient ---- */

@@ -336,5 +336,5 @@ WICK_IMPL wick_status reduce_sum_dim_backward_cuda(wick_ctx *ctx, const T *dy, T
 {
     const tiles cut = tiles_cut(P * N * Q, wick_aligned16(dx));
     return WICK_LAUNCH(ctx, reduce_sum_dim_backward_tiles, tiles_grid(&cut), wick_1d(cut.threads),
-                       0, dy, dx, repeat_walk_of(dy, N, Q), cut);
+                       0, dy, dx, repeat_walk_of(dy, P, N, Q), cut);
 }

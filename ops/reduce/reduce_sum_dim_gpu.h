@@ -11,8 +11,15 @@
 #ifndef REDUCE_SUM_DIM_GPU_H
 #define REDUCE_SUM_DIM_GPU_H
 
-enum { COLUMNS_THREADS = 512, COLUMNS_RESIDENT = 1, COLUMNS_WIDTH = 64, COLUMNS_ROUNDS = 4 };
+enum {
+    COLUMNS_THREADS = 512,
+    COLUMNS_RESIDENT = 1,
+    COLUMNS_WIDTH = 64,
+    COLUMNS_NARROW = 64,
+    COLUMNS_ROUNDS = 4
+};
 #include "../columns.h"
+#include "../divide.h"
 #include "../tiles.h"
 #include "spans.h"
 
@@ -31,7 +38,7 @@ typedef struct digits {
 } digits;
 
 typedef struct repeat_walk {
-    int64_t N, Q;
+    divisor N, Q;
     digits step, single_step; /* from one element of a thread to its next */
     bool packed;              /* a pack of dx has a pack of dy to it */
 } repeat_walk;
@@ -123,21 +130,22 @@ static __device__ __forceinline__ void repeat_tile(const T *dy, T *dx, repeat_wa
                                                    int pack)
 {
     const tile at = tile_here(cut, pack);
-    const int64_t row = at.first / walk.Q, p = row / walk.N;
+    const int64_t N = walk.N.by, Q = walk.Q.by;
+    const int64_t row = divided(at.first, walk.Q), p = divided(row, walk.N);
     const digits step = pack > 1 ? walk.step : walk.single_step;
-    digits here = {p, row - p * walk.N, at.first - row * walk.Q};
-    const bool same = pack > 1 && walk.Q == 1 && here.n + WICK_PACK <= walk.N;
+    digits here = {p, row - p * N, at.first - row * Q};
+    const bool same = pack > 1 && Q == 1 && here.n + WICK_PACK <= N;
     T v[WICK_PACK];
 
     if (at.first >= at.end) return;
     if (pack > 1 && walk.packed) {
-        wick_load(v, dy + here.p * walk.Q + here.q, WICK_PACK);
+        wick_load(v, dy + here.p * Q + here.q, WICK_PACK);
     } else {
 #pragma unroll
         for (int k = 0; k < tile_size(pack); k++) {
             const bool there = pack > 1 || at.first + k * WICK_WARP < at.end;
-            v[k] = k > 0 && (same || !there) ? v[0] : dy[here.p * walk.Q + here.q];
-            here = digits_after(here, step, walk.N, walk.Q);
+            v[k] = k > 0 && (same || !there) ? v[0] : dy[here.p * Q + here.q];
+            here = digits_after(here, step, N, Q);
         }
     }
     tile_store(dx, v, at, pack);
@@ -178,11 +186,12 @@ WICK_HOST_FN digits digits_of(int64_t i, int64_t N, int64_t Q)
     return d;
 }
 
-WICK_HOST_FN repeat_walk repeat_walk_of(const T *dy, int64_t N, int64_t Q)
+WICK_HOST_FN repeat_walk repeat_walk_of(const T *dy, int64_t P, int64_t N, int64_t Q)
 {
     const int64_t n = wick_max(N, 1), q = wick_max(Q, 1);
-    repeat_walk walk = {N, Q, digits_of(1, n, q), digits_of(32, n, q),
-                        Q % TILE_PACK == 0 && wick_aligned16(dy)};
+    const int64_t end = P * n * q + TILE_THREADS * TILE_PACK;
+    repeat_walk walk = {divisor_of(n, end), divisor_of(q, end), digits_of(1, n, q),
+                        digits_of(32, n, q), Q % TILE_PACK == 0 && wick_aligned16(dy)};
     return walk;
 }
 

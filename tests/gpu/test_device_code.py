@@ -141,7 +141,7 @@ def test_a_module_for_another_gpu_says_so(tmp_path: Path) -> None:
     name, path = kernel(tmp_path)
     other = "sm_90" if ARCH != "sm_90" else "sm_75"
     operator = getattr(wick.load(built(path, WICK_CUDA_ARCHS=f"{other}-PTX")), name)
-    words = f"the module holds {other}, but the device is {ARCH}"
+    words = f"the module holds {other} code, but the device is {ARCH}"
     with pytest.raises(RuntimeError, match=words):
         operator(torch.ones(3, device="cuda"), 2.0)
 
