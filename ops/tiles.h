@@ -13,6 +13,7 @@
  *   {
  *       T v[WICK_PACK];
  *       const tile at = tile_here(cut, pack);
+ *       if (tile_is_empty(at)) return;
  *       const uint4 in = tile_load(x, at, pack);
  *       for (int k = 0; k < tile_size(pack); k++)
  *           v[k] = wick_T(-pack_A(in, k));
@@ -83,15 +84,16 @@ static __device__ __forceinline__ tile tile_here(tiles cut, int pack)
     return at;
 }
 
-/* What lies behind the end is not read: there, zeros are returned. */
+/* A thread without elements leaves before it reads. Were its reads skipped instead, each of them
+ * would be waited for where the two ways meet again, before the next one is even asked for. */
+static __device__ __forceinline__ bool tile_is_empty(tile at) { return at.first >= at.end; }
+
+/* Of single elements behind the end nothing is read: they are zeros. */
 static __device__ __forceinline__ uint4 tile_load(const T *x, tile at, int pack)
 {
     uint4 in = make_uint4(0, 0, 0, 0);
     T v[WICK_PACK];
-    if (pack > 1) {
-        if (at.first < at.end) in = wick_load16(x + at.first);
-        return in;
-    }
+    if (pack > 1) return wick_load16(x + at.first);
 #pragma unroll
     for (int k = 0; k < TILE_SINGLES; k++)
         v[k] = at.first + k * WICK_WARP < at.end ? x[at.first + k * WICK_WARP] : wick_T(0);
@@ -102,7 +104,7 @@ static __device__ __forceinline__ uint4 tile_load(const T *x, tile at, int pack)
 static __device__ __forceinline__ void tile_store(T *y, const T *v, tile at, int pack)
 {
     if (pack > 1) {
-        if (at.first < at.end) wick_store(y + at.first, v, WICK_PACK);
+        wick_store(y + at.first, v, WICK_PACK);
         return;
     }
 #pragma unroll

@@ -54,6 +54,7 @@ static __device__ __forceinline__ void add_out_tile(const T *a, const T *b, T *o
 {
     T v[WICK_PACK];
     const tile at = tile_here(cut, pack);
+    if (tile_is_empty(at)) return;
     const uint4 a_in = tile_load(a, at, pack), b_in = tile_load(b, at, pack);
 #pragma unroll
     for (int k = 0; k < tile_size(pack); k++)

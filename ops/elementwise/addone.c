@@ -50,6 +50,7 @@ static __device__ __forceinline__ void addone_tile(const T *x, T *y, tiles cut, 
 {
     T v[WICK_PACK];
     const tile at = tile_here(cut, pack);
+    if (tile_is_empty(at)) return;
     const uint4 in = tile_load(x, at, pack);
 #pragma unroll
     for (int k = 0; k < tile_size(pack); k++)
@@ -94,6 +95,7 @@ static __device__ __forceinline__ void copy_tile(const T *x, T *y, tiles cut, in
 {
     T v[WICK_PACK];
     const tile at = tile_here(cut, pack);
+    if (tile_is_empty(at)) return;
     const uint4 in = tile_load(x, at, pack);
 #pragma unroll
     for (int k = 0; k < tile_size(pack); k++)

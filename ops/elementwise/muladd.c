@@ -55,6 +55,7 @@ static __device__ __forceinline__ void muladd_tile(const T *a, const T *b, A c, 
 {
     T v[WICK_PACK];
     const tile at = tile_here(cut, pack);
+    if (tile_is_empty(at)) return;
     const uint4 a_in = tile_load(a, at, pack), b_in = tile_load(b, at, pack);
 #pragma unroll
     for (int k = 0; k < tile_size(pack); k++)

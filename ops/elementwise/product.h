@@ -76,6 +76,7 @@ static __device__ __forceinline__ void product_backward_tile(const T *dy, const 
 {
     T v[WICK_PACK], w[WICK_PACK];
     const tile at = tile_here(cut, pack);
+    if (tile_is_empty(at)) return;
     const uint4 dy_in = tile_load(dy, at, pack);
     uint4 a_in = make_uint4(0, 0, 0, 0), b_in = a_in;
     if (da) b_in = tile_load(b, at, pack);

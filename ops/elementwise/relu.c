@@ -54,6 +54,7 @@ static __device__ __forceinline__ void relu_tile(const T *x, T *y, tiles cut, in
 {
     T v[WICK_PACK];
     const tile at = tile_here(cut, pack);
+    if (tile_is_empty(at)) return;
     const uint4 in = tile_load(x, at, pack);
 #pragma unroll
     for (int k = 0; k < tile_size(pack); k++)
@@ -120,6 +121,7 @@ static __device__ __forceinline__ void relu_backward_tile(const T *dy, const T *
 {
     T v[WICK_PACK];
     const tile at = tile_here(cut, pack);
+    if (tile_is_empty(at)) return;
     const uint4 dy_in = tile_load(dy, at, pack), x_in = tile_load(x, at, pack);
 #pragma unroll
     for (int k = 0; k < tile_size(pack); k++)

@@ -13,7 +13,7 @@
 #include "scale_bias_relu.h"
 
 enum {
-    COLUMNS_THREADS = 256,
+    COLUMNS_THREADS = 512,
     COLUMNS_RESIDENT = 2,
     COLUMNS_WIDTH = 128,
     COLUMNS_NARROW = 512,
@@ -29,7 +29,7 @@ typedef struct bias_walk {
     bool packed;               /* a pack of x has a pack of the bias to it */
 } bias_walk;
 
-enum { BACK_STEPS = 2, BACK_ROUNDS = 8, BACK_SCRATCH = COLUMNS_PARTIALS + 3 * PARTIALS_BLOCKS };
+enum { BACK_STEPS = 1, BACK_ROUNDS = 16, BACK_SCRATCH = COLUMNS_PARTIALS + 3 * PARTIALS_BLOCKS };
 
 /* A walk back; made on the host. */
 typedef struct back {
@@ -65,6 +65,7 @@ static __device__ __forceinline__ void forward_tile(const T *x, const T *bias, A
 {
     T v[WICK_PACK];
     const tile at = tile_here(cut, pack);
+    if (tile_is_empty(at)) return;
     const uint4 x_in = tile_load(x, at, pack), bias_in = bias_load(bias, walk, at, pack);
 #pragma unroll
     for (int k = 0; k < tile_size(pack); k++)

@@ -110,10 +110,12 @@ static __device__ __forceinline__ void fill_tile(const T *dy, T *dx, tiles cut, 
 {
     T v[WICK_PACK];
     const T value = *dy;
+    const tile at = tile_here(cut, pack);
+    if (tile_is_empty(at)) return;
 #pragma unroll
     for (int k = 0; k < tile_size(pack); k++)
         v[k] = value;
-    tile_store(dx, v, tile_here(cut, pack), pack);
+    tile_store(dx, v, at, pack);
 }
 
 static __global__ void __launch_bounds__(TILE_THREADS)

@@ -15,7 +15,7 @@ enum {
     COLUMNS_THREADS = 512,
     COLUMNS_RESIDENT = 1,
     COLUMNS_WIDTH = 64,
-    COLUMNS_NARROW = 64,
+    COLUMNS_NARROW = 32,
     COLUMNS_ROUNDS = 4
 };
 #include "../columns.h"
@@ -130,6 +130,7 @@ static __device__ __forceinline__ void repeat_tile(const T *dy, T *dx, repeat_wa
                                                    int pack)
 {
     const tile at = tile_here(cut, pack);
+    if (tile_is_empty(at)) return;
     const int64_t N = walk.N.by, Q = walk.Q.by;
     const int64_t row = divided(at.first, walk.Q), p = divided(row, walk.N);
     const digits step = pack > 1 ? walk.step : walk.single_step;
@@ -137,7 +138,6 @@ static __device__ __forceinline__ void repeat_tile(const T *dy, T *dx, repeat_wa
     const bool same = pack > 1 && Q == 1 && here.n + WICK_PACK <= N;
     T v[WICK_PACK];
 
-    if (at.first >= at.end) return;
     if (pack > 1 && walk.packed) {
         wick_load(v, dy + here.p * Q + here.q, WICK_PACK);
     } else {
