@@ -10,10 +10,12 @@ try:
 except ImportError:
     from load_jit import custom_ops  # as it is
 
+device = "cuda" if torch.cuda.is_available() else "cpu"
+
 
 def basic_usage() -> None:
-    x = torch.randn(128, 256, requires_grad=True)
-    bias = torch.randn(256, requires_grad=True)
+    x = torch.randn(128, 256, device=device, requires_grad=True)
+    bias = torch.randn(256, device=device, requires_grad=True)
     output = custom_ops.fused_op_forward(x, bias, 2.0)  # relu(x * 2.0 + bias)
     output.sum().backward()  # what arrives for output is one number with stride 0: copied out first
     assert x.grad is not None and bias.grad is not None
@@ -36,8 +38,9 @@ class FusedOpLayer(nn.Module):
 def train_a_network(steps: int = 10) -> list[float]:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(512, 256), FusedOpLayer(256, scale=2.0), nn.Linear(256, 10))
+    model.to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
-    x, labels = torch.randn(32, 512), torch.randint(10, (32,))
+    x, labels = torch.randn(32, 512).to(device), torch.randint(10, (32,)).to(device)
     losses = []
     for _ in range(steps):
         optimizer.zero_grad()
@@ -51,16 +54,19 @@ def train_a_network(steps: int = 10) -> list[float]:
 
 def compare_performance(iterations: int = 20) -> None:
     """Milliseconds per call. Both are single functions here; torch makes three passes over memory."""
-    x, bias = torch.randn(1024, 2048), torch.randn(2048)
+    x, bias = torch.randn(1024, 2048, device=device), torch.randn(2048, device=device)
     ways = {
         "fused_op, as in ops/fused_op.c": lambda: custom_ops.fused_op(x, bias, 2.0),
         "torch.relu(x * scale + bias)": lambda: torch.relu(x * 2.0 + bias),
     }
+    wait = torch.cuda.synchronize if device == "cuda" else torch.cpu.synchronize
     for name, call in ways.items():
         call()
+        wait()
         start = time.perf_counter()
         for _ in range(iterations):
             call()
+        wait()
         print(f"{name:32} {(time.perf_counter() - start) / iterations * 1e3:.3f} ms")
 
 

@@ -17,3 +17,17 @@ WICK_IMPL wick_status add_constant_cpu(wick_ctx *ctx, const int64_t *values, con
     }
     return WICK_OK;
 }
+
+static __global__ void add_constant_kernel(const int64_t *values, const float *x, float *y,
+                                           int64_t K)
+{
+    const int64_t k = wick_thread();
+    if (k < K) y[k] = (float)values[k] + x[0];
+}
+
+WICK_IMPL wick_status add_constant_cuda(wick_ctx *ctx, const int64_t *values, const float *x,
+                                        float *y, int64_t K)
+{
+    return WICK_LAUNCH(ctx, add_constant_kernel, wick_1d(wick_ceil_div(K, 128)), wick_1d(128), 0,
+                       values, x, y, K);
+}

@@ -10,6 +10,7 @@ import torch
 import wick
 
 op = wick.load(Path(__file__).with_name("snake.c"))
+device = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 class Snake(torch.nn.Module):
@@ -53,8 +54,8 @@ def train(
 
 
 if __name__ == "__main__":
-    model = make_model()
-    losses = train(model, *make_data())
+    model = make_model().to(device)
+    losses = train(model, *(t.to(device) for t in make_data()))
     print(model)
     for step in range(0, len(losses), 100):
         print(f"step {step:3}   loss {losses[step]:.4f}")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.autograd import forward_ad
+from torch.autograd.function import _SingleLevelFunction
 
 from . import _wick
 from ._signature import FLOATS, Signature, signature
@@ -66,8 +67,7 @@ def gate(ns: str, name: str) -> Callable[..., Any]:
     def kernel(*args: Any, **keywords: Any) -> Any:
         values = signature(ns, name).complete(args, keywords)
         tensors = [v for v in values if isinstance(v, torch.Tensor)]
-        if forward_ad._current_level >= 0:
-            _refuse_tangents(signature(ns, name), values)
+        _refuse_tangents(signature(ns, name), values)
         if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
             return gradient(ns, name)(*values)
         return below(ns, name, values)
@@ -87,9 +87,31 @@ def batch_kernel(ns: str, name: str) -> Callable[..., Any]:
     return lambda *args, **keywords: batched(ns, name, signature(ns, name).complete(args, keywords))
 
 
+def check_number(ns: str, name: str, argument: str, value: torch.Tensor) -> None:
+    """A tensor where the signature has a number: what is read out of it has no gradient any more."""
+    if not ((torch.is_grad_enabled() and value.requires_grad) or _has_tangent(value)):
+        return
+
+    def takes_tensor(other: str) -> bool:
+        return any(p.name == argument and p.kind == "tensor" for p in signature(ns, other).inputs)
+
+    kind = next(p.kind for p in signature(ns, name).inputs if p.name == argument)
+    variants = [n for space, n, _ in _wick.operators() if space == ns and n.startswith(f"{name}_")]
+    better = [n for n in variants if not n.endswith("_backward") and takes_tensor(n)]
+    advice = f", or call {better[0]}, which takes a tensor" if better else ""
+    raise RuntimeError(
+        f"{name}: {argument} is a tensor that requires grad, expected a number ({kind}), which has no gradient: "
+        f"give {argument}.item(){advice}"
+    )
+
+
+def _has_tangent(x: torch.Tensor) -> bool:
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None
+
+
 def _refuse_tangents(sig: Signature, values: tuple[Any, ...]) -> None:
     for p, v in zip(sig.inputs, values):
-        if isinstance(v, torch.Tensor) and forward_ad.unpack_dual(v).tangent is not None:
+        if isinstance(v, torch.Tensor) and _has_tangent(v):
             raise RuntimeError(
                 f"{sig.name}: {p.name} carries a forward-mode gradient (torch.func.jvp, forward_ad), and the operator "
                 "has none: use reverse mode, or detach the argument"
@@ -168,9 +190,8 @@ def _function(sig: Signature, run: Callable[..., Any]) -> Callable[..., Any]:
     exec(compile(code, f"<gradient of {sig.qualname}>", "exec"), names)
     methods = {n: staticmethod(names[n]) for n in ("forward", "setup_context", "backward")}
     title = "".join(word.capitalize() for word in sig.name.split("_"))
-    function = type(title, (torch.autograd.Function,), methods)
-    # Below torch.autograd.Function.apply, which is for calls from outside a dispatcher's kernel.
-    return super(torch.autograd.Function, function).apply
+    # What torch.autograd.Function stands on: its own apply is for calls from outside a dispatcher's kernel.
+    return type(title, (_SingleLevelFunction,), methods).apply
 
 
 def _like(output: torch.Tensor | None) -> tuple[Any, ...] | None:

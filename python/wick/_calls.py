@@ -22,6 +22,7 @@ from torch.autograd import forward_ad
 from . import _autograd, _compile, _wick
 from ._autograd import batched as batched  # these are called from C
 from ._autograd import below as below
+from ._autograd import check_number as check_number
 from ._autograd import differentiate as differentiate
 from ._autograd import gradient as gradient
 from ._out import copy_out as copy_out

@@ -15,6 +15,7 @@ import torch
 
 from . import _autograd
 from ._out import copy_out, refuse_gradients
+from ._signature import signature
 
 _functions: dict[tuple[str, str], Any] = {}  # every operator that is loaded, as wick.ops has it
 _arrangements: list[Callable[[str, str, Any], None]] = []  # what is done with each
@@ -78,7 +79,17 @@ def _substitute(ns: str, name: str, function: Any) -> None:
         return
     _substituted.add((ns, name))
 
+    @torch.compiler.assume_constant_result
+    def numbers() -> tuple[tuple[int, str], ...]:
+        inputs = enumerate(signature(ns, name).inputs)
+        return tuple((i, p.name) for i, p in inputs if p.kind in ("int", "float", "bool"))
+
     def traced(*args: Any, **keywords: Any) -> Any:
+        for i, of in numbers():
+            if isinstance(args[i] if i < len(args) else keywords.get(of), torch.Tensor):
+                torch._dynamo.graph_break(
+                    msg=f"{name}: {of} is a tensor, and only a call tells its number"
+                )
         out = keywords.pop("out", None)
         if out is not None:
             refuse_gradients(name, (*args, *keywords.values()), out)

@@ -1,13 +1,13 @@
 /* direct.c -- wick.ops.foo(...): a call with the least in front of it
  *
- *   parse      positions and keywords ⇒ one object per input            TypeError for count and
- * names convert    objects ⇒ values; decides between the two ways            TypeError for kinds
+ *   parse      positions and keywords ⇒ one object per input; TypeError for count and names
+ *   convert    objects ⇒ values, and which way to go; TypeError for kinds
  *     fast     plain tensors, no mode, no gradient: straight to src/module, GIL released
  *     gradient the same but for the gradient: straight to autograd (python/wick/_autograd.py)
  *     slow     everything else: torch.ops, which knows about modes, tracing, autograd and the rest
  *
- * What the fast way does not recognise is never refused here: only torch.ops may say no to a 0-d
- * tensor as a number.
+ * What the fast way does not recognise is not refused here: only torch.ops may say no to a tensor
+ * as a number, unless that would lose a gradient.
  */
 #include "extension.h"
 
@@ -159,6 +159,15 @@ static outcome convert_tensor(request *r, int i, PyObject *object)
     return o;
 }
 
+/* A tensor as a number is torch.ops' business, but for a gradient, which would be lost. */
+static outcome convert_from_tensor(const request *r, const wick_param *p, PyObject *tensor)
+{
+    PyObject *fine = PyObject_CallMethod(extension.helpers, "check_number", "sssO", r->self->op->ns,
+                                         op_name(r), p->name, tensor);
+    Py_XDECREF(fine);
+    return fine ? SLOW : FAILED;
+}
+
 static outcome convert_int(request *r, int i, PyObject *object)
 {
     const wick_param *p = &r->sig->inputs[i];
@@ -173,9 +182,9 @@ static outcome convert_int(request *r, int i, PyObject *object)
                      p->name, object);
         return FAILED;
     }
-    if (PyFloat_Check(object) || (!PyIndex_Check(object) && !tensors_is_tensor(object)))
-        return fail_kind(r, p, object, "an int");
-    return SLOW;
+    if (tensors_is_tensor(object)) return convert_from_tensor(r, p, object);
+    return PyFloat_Check(object) || !PyIndex_Check(object) ? fail_kind(r, p, object, "an int")
+                                                           : SLOW;
 }
 
 static outcome convert_float(request *r, int i, PyObject *object)
@@ -192,6 +201,7 @@ static outcome convert_float(request *r, int i, PyObject *object)
                      op_name(r), p->name, object);
         return FAILED;
     }
+    if (tensors_is_tensor(object)) return convert_from_tensor(r, p, object);
     return PyNumber_Check(object) && !PyComplex_Check(object) ? SLOW
                                                               : fail_kind(r, p, object, "a float");
 }
@@ -206,6 +216,7 @@ static outcome convert_bool(request *r, int i, PyObject *object)
         r->args[i].as.b = object == Py_True;
         return FAST;
     }
+    if (tensors_is_tensor(object)) return convert_from_tensor(r, p, object);
     return PyNumber_Check(object) && !PyFloat_Check(object) ? SLOW
                                                             : fail_kind(r, p, object, "a bool");
 }

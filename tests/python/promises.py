@@ -154,7 +154,9 @@ def check_addone_backward(ops: Any, dy: Tensor) -> None:
 
 
 def check_relu_backward(ops: Any, dy: Tensor, x: Tensor) -> None:
-    assert_same(ops.relu_backward(dy, x), torch.where(x <= 0, torch.zeros_like(dy), dy).contiguous())
+    assert_same(
+        ops.relu_backward(dy, x), torch.where(x <= 0, torch.zeros_like(dy), dy).contiguous()
+    )
 
 
 def check_product_backward(ops: Any, dy: Tensor, a: Tensor, b: Tensor) -> None:

@@ -636,6 +636,35 @@ def test_what_is_written_in_place_has_no_gradient(make: Maker, door: str) -> Non
     assert x.tolist() == [0.0] * 3
 
 
+def test_a_number_does_not_lose_a_gradient() -> None:
+    """torch.ops reads the number out of the tensor, with a warning of torch's; here that is refused."""
+    x, bias, scale = torch.randn(3, 4), torch.randn(4), torch.tensor(2.0, requires_grad=True)
+    op = wick.ops.scale_bias_relu
+    words = (
+        r"scale_bias_relu: scale is a tensor that requires grad, expected a number \(float\), .* give scale.item\(\), "
+        "or call scale_bias_relu_learned, which takes a tensor"
+    )
+    for given in (scale, torch.nn.Parameter(scale.detach()), scale * 1):
+        for x_too in (False, True):
+            with pytest.raises(RuntimeError, match=words):
+                op(x.clone().requires_grad_(x_too), bias, given)
+            with pytest.raises(RuntimeError, match=words):
+                op(x.clone().requires_grad_(x_too), bias, scale=given)
+    with pytest.raises(RuntimeError, match=words):
+        torch.func.grad(lambda s: op(x, bias, s).sum())(scale.detach())
+    with pytest.raises(RuntimeError, match=words):
+        torch.func.jvp(lambda s: op(x, bias, s), (scale.detach(),), (torch.tensor(1.0),))
+    with pytest.raises(RuntimeError, match=r"muladd: c is .* give c.item\(\)$"):
+        wick.ops.muladd(x, x, scale)
+    right = torch.relu(x * 2 + bias)
+    assert torch.equal(op(x, bias, scale.detach()), right)
+    assert torch.equal(op(x, bias, scale.item()), right)
+    with torch.no_grad():
+        assert torch.equal(op(x, bias, scale), right)
+    wick.ops.scale_bias_relu_learned(x, bias, scale).sum().backward()
+    assert scale.grad is not None
+
+
 @pytest.mark.parametrize(
     "pattern, new, words",
     [

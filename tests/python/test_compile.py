@@ -284,6 +284,24 @@ def test_out_in_a_compiled_graph() -> None:
         compiled(x.requires_grad_(), out)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_tensor_in_a_numbers_place_breaks_the_graph() -> None:
+    """As in a plain call: its number is read, but not if a gradient would be lost."""
+    x, bias = torch.randn(3, 4), torch.randn(4)
+
+    def model(scale: torch.Tensor) -> torch.Tensor:
+        return wick.ops.scale_bias_relu(x, bias, scale=scale * 2) + 1
+
+    compiled = torch.compile(model, backend="aot_eager")
+    for scale in (1.0, 3.0):
+        torch.testing.assert_close(compiled(torch.tensor(scale)), model(torch.tensor(scale)))
+    with pytest.raises(RuntimeError, match="scale_bias_relu: scale is a tensor that requires grad"):
+        compiled(torch.tensor(1.0, requires_grad=True))
+    torch._dynamo.reset()
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="scale_bias_relu: scale is a tensor"):
+        torch.compile(model, backend="aot_eager", fullgraph=True)(torch.tensor(1.0))
+
+
 def test_a_plain_number_breaks_a_full_graph_in_words(ops: Family, made: Made) -> None:
     with pytest.raises(
         torch._dynamo.exc.Unsupported, match=f"{made.name}_count.*non-Tensor output"

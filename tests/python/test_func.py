@@ -54,7 +54,9 @@ def no_warnings() -> Iterator[None]:
     """Torch warns where it falls back to a loop of its own."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.simplefilter("ignore", DeprecationWarning)  # torch's own, in forward mode
+        warnings.filterwarnings(
+            "ignore", "`torch.jit.script` is deprecated"
+        )  # torch, in forward mode
         yield
 
 

@@ -39,9 +39,10 @@ static __global__ void fused_op_kernel(const T *input, const T *bias, A scale, T
 WICK_IMPL wick_status fused_op_forward_cuda(wick_ctx *ctx, const T *input, const T *bias,
                                             double scale, T *output, int64_t N, int64_t C)
 {
-    wick_dim3 grid = wick_1d(wick_min(wick_ceil_div(N * C, THREADS), 8 * wick_multiprocessors(ctx)));
-    return WICK_LAUNCH(ctx, fused_op_kernel, grid, wick_1d(THREADS), 0, input, bias, scale, output,
-                       N, C);
+    wick_dim3 grid =
+        wick_1d(wick_min(wick_ceil_div(N * C, THREADS), 8 * wick_multiprocessors(ctx)));
+    return WICK_LAUNCH(ctx, fused_op_kernel, grid, wick_1d(THREADS), 0, input, bias, (A)scale,
+                       output, N, C);
 }
 
 WICK_OP(fused_op_backward, "doutput: T[*N, C], input: T[*N, C], bias: T[C], scale: float"
@@ -88,5 +89,5 @@ WICK_IMPL wick_status fused_op_backward_cuda(wick_ctx *ctx, const T *doutput, co
 {
     (void)sums;
     return WICK_LAUNCH(ctx, fused_op_backward_kernel, wick_1d(wick_ceil_div(C, THREADS)),
-                       wick_1d(THREADS), 0, doutput, input, bias, scale, dinput, dbias, N, C);
+                       wick_1d(THREADS), 0, doutput, input, bias, (A)scale, dinput, dbias, N, C);
 }

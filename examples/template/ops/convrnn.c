@@ -2,9 +2,10 @@
  *
  *   y[0] = hidden          y[s+1] = tanh(x[s] + y[s] * kernel)
  *
- * where (y * k)[i] = sum over j of k[j] y[(i + j - K/2) mod N]. Each batch is independent and is a
- * piece of the parallel loop; the steps of one are sequential. The backward needs y alone: tanh'
- * is 1 - y^2. Sums are taken in A, in an order that depends on the sizes alone.
+ * where (y * k)[i] = sum over j of k[j] y[(i + j - K/2) mod N]. Each batch is independent: a piece
+ * of the parallel loop, or a block on the GPU, whose threads share the columns of a step. The steps
+ * of one batch are sequential. The backward needs y alone: tanh' is 1 - y^2. Sums are taken in A,
+ * in an order that depends on the sizes alone.
  */
 #include <wick/op.h>
 
@@ -15,11 +16,59 @@ WICK_NAMESPACE(extension_cpp);
 WICK_OP(convrnn_forward, "x: T[B, S, N], kernel: T[1, 1, K], hidden: T[B, N] -> y: T[B, S+1, N]"
                          " where T: f16 bf16 f32 f64");
 
-/* The column that j of the kernel sees from column i; any K, also K > N. */
-WICK_FN int64_t seen(int64_t i, int64_t j, int64_t K, int64_t N)
+WICK_OP(convrnn_backward, "dy: T[B, S+1, N], kernel: T[1, 1, K], y: T[B, S+1, N]"
+                          " -> dx: T[B, S, N], dkernel: T[1, 1, K], dhidden: T[B, N]"
+                          " scratch delta: A[B, N], carried: A[B, N], partial: A[B, K]");
+
+enum { THREADS = 128 };
+
+/* ---- what both halves compute ---- */
+
+/* A column, counted around: any K, also K > N. */
+WICK_FN int64_t around(int64_t i, int64_t N)
 {
-    int64_t at = (i + j - K / 2) % N;
+    int64_t at = i % N;
     return at < 0 ? at + N : at;
+}
+
+WICK_FN T next(T x, const T *kernel, const T *h, int64_t i, int64_t N, int64_t K)
+{
+    A sum = wick_A(x);
+    for (int64_t j = 0; j < K; j++)
+        sum += wick_A(kernel[j]) * wick_A(h[around(i + j - K / 2, N)]);
+    return wick_T((A)tanh((double)sum));
+}
+
+WICK_FN A through_tanh(A d, T y)
+{
+    A v = wick_A(y);
+    return d * (1 - v * v);
+}
+
+/* What column i of the step before gets of this step's delta. */
+WICK_FN A carry(const A *delta, const T *kernel, int64_t i, int64_t N, int64_t K)
+{
+    A sum = 0;
+    for (int64_t j = 0; j < K; j++)
+        sum += delta[around(i - j + K / 2, N)] * wick_A(kernel[j]);
+    return sum;
+}
+
+/* A step's part of dkernel[j]. */
+WICK_FN A of_kernel(const A *delta, const T *h, int64_t j, int64_t N, int64_t K)
+{
+    A sum = 0;
+    for (int64_t i = 0; i < N; i++)
+        sum += delta[i] * wick_A(h[around(i + j - K / 2, N)]);
+    return sum;
+}
+
+WICK_FN T over_batches(const A *partial, int64_t j, int64_t B, int64_t K)
+{
+    A sum = 0;
+    for (int64_t b = 0; b < B; b++)
+        sum += partial[b * K + j];
+    return wick_T(sum);
 }
 
 typedef struct forward_job {
@@ -28,15 +77,23 @@ typedef struct forward_job {
     int64_t S, N, K;
 } forward_job;
 
-WICK_FN void step(const T *x, const T *kernel, const T *h, T *y, int64_t N, int64_t K)
+typedef struct backward_job {
+    const T *dy, *kernel, *y;
+    T *dx, *dhidden;
+    A *delta, *carried, *partial;
+    int64_t S, N, K;
+} backward_job;
+
+/* The job of batch b alone. */
+WICK_FN backward_job one_batch(backward_job w, int64_t b)
 {
-    for (int64_t i = 0; i < N; i++) {
-        A sum = wick_A(x[i]);
-        for (int64_t j = 0; j < K; j++)
-            sum += wick_A(kernel[j]) * wick_A(h[seen(i, j, K, N)]);
-        y[i] = wick_T((A)tanh((double)sum));
-    }
+    const int64_t all = (w.S + 1) * w.N;
+    w.dy += b * all, w.y += b * all, w.dx += b * w.S * w.N, w.dhidden += b * w.N;
+    w.delta += b * w.N, w.carried += b * w.N, w.partial += b * w.K;
+    return w;
 }
+
+/* ---- on the CPU ---- */
 
 WICK_FN wick_status forward_batches(void *arg, int64_t begin, int64_t end)
 {
@@ -47,7 +104,9 @@ WICK_FN wick_status forward_batches(void *arg, int64_t begin, int64_t end)
         for (int64_t i = 0; i < N; i++)
             y[i] = w->hidden[b * N + i];
         for (int64_t s = 0; s < S; s++)
-            step(w->x + (b * S + s) * N, w->kernel, y + s * N, y + (s + 1) * N, N, w->K);
+            for (int64_t i = 0; i < N; i++)
+                y[(s + 1) * N + i] =
+                    next(w->x[(b * S + s) * N + i], w->kernel, y + s * N, i, N, w->K);
     }
     return WICK_OK;
 }
@@ -60,53 +119,28 @@ WICK_IMPL wick_status convrnn_forward_cpu(wick_ctx *ctx, const T *x, const T *ke
     return wick_parallel(ctx, B, 1, forward_batches, &w);
 }
 
-WICK_OP(convrnn_backward, "dy: T[B, S+1, N], kernel: T[1, 1, K], y: T[B, S+1, N]"
-                          " -> dx: T[B, S, N], dkernel: T[1, 1, K], dhidden: T[B, N]"
-                          " scratch delta: A[B, N], carried: A[B, N], partial: A[B, K]");
-
-typedef struct backward_job {
-    const T *dy, *kernel, *y;
-    T *dx, *dhidden;
-    A *delta, *carried, *partial;
-    int64_t S, N, K;
-} backward_job;
-
-/* One step back: delta from what arrives, then what goes on to the step before. */
-WICK_FN void step_back(const backward_job *w, const T *dy, const T *y, const T *h, T *dx, A *delta,
-                       A *carried, A *partial)
-{
-    int64_t N = w->N, K = w->K;
-    for (int64_t i = 0; i < N; i++) {
-        A v = wick_A(y[i]);
-        delta[i] = (wick_A(dy[i]) + carried[i]) * (1 - v * v);
-        dx[i] = wick_T(delta[i]);
-        carried[i] = 0;
-    }
-    for (int64_t i = 0; i < N; i++) {
-        for (int64_t j = 0; j < K; j++) {
-            int64_t at = seen(i, j, K, N);
-            partial[j] += delta[i] * wick_A(h[at]);
-            carried[at] += delta[i] * wick_A(w->kernel[j]);
-        }
-    }
-}
-
 WICK_FN wick_status backward_batches(void *arg, int64_t begin, int64_t end)
 {
-    const backward_job *w = (const backward_job *)arg;
-    int64_t S = w->S, N = w->N, K = w->K;
     for (int64_t b = begin; b < end; b++) {
-        const T *dy = w->dy + b * (S + 1) * N, *y = w->y + b * (S + 1) * N;
-        A *carried = w->carried + b * N, *partial = w->partial + b * K;
+        const backward_job w = one_batch(*(const backward_job *)arg, b);
+        const int64_t N = w.N, K = w.K;
         for (int64_t i = 0; i < N; i++)
-            carried[i] = 0;
+            w.carried[i] = 0;
         for (int64_t j = 0; j < K; j++)
-            partial[j] = 0;
-        for (int64_t s = S; s-- > 0;)
-            step_back(w, dy + (s + 1) * N, y + (s + 1) * N, y + s * N, w->dx + (b * S + s) * N,
-                      w->delta + b * N, carried, partial);
+            w.partial[j] = 0;
+        for (int64_t s = w.S; s-- > 0;) {
+            for (int64_t i = 0; i < N; i++) {
+                const int64_t at = (s + 1) * N + i;
+                w.delta[i] = through_tanh(wick_A(w.dy[at]) + w.carried[i], w.y[at]);
+                w.dx[s * N + i] = wick_T(w.delta[i]);
+            }
+            for (int64_t i = 0; i < N; i++)
+                w.carried[i] = carry(w.delta, w.kernel, i, N, K);
+            for (int64_t j = 0; j < K; j++)
+                w.partial[j] += of_kernel(w.delta, w.y + s * N, j, N, K);
+        }
         for (int64_t i = 0; i < N; i++)
-            w->dhidden[b * N + i] = wick_T(wick_A(dy[i]) + carried[i]);
+            w.dhidden[i] = wick_T(wick_A(w.dy[i]) + w.carried[i]);
     }
     return WICK_OK;
 }
@@ -117,11 +151,73 @@ WICK_IMPL wick_status convrnn_backward_cpu(wick_ctx *ctx, const T *dy, const T *
 {
     backward_job w = {dy, kernel, y, dx, dhidden, delta, carried, partial, S, N, K};
     wick_status status = wick_parallel(ctx, B, 1, backward_batches, &w);
-    for (int64_t j = 0; j < K && status == WICK_OK; j++) {
-        A sum = 0;
-        for (int64_t b = 0; b < B; b++)
-            sum += partial[b * K + j];
-        dkernel[j] = wick_T(sum);
-    }
+    for (int64_t j = 0; j < K && status == WICK_OK; j++)
+        dkernel[j] = over_batches(partial, j, B, K);
     return status;
+}
+
+/* ---- on the GPU ---- */
+
+static __global__ void convrnn_kernel(forward_job w)
+{
+    const int64_t b = blockIdx.x, S = w.S, N = w.N;
+    T *y = w.y + b * (S + 1) * N;
+    for (int64_t i = threadIdx.x; i < N; i += THREADS)
+        y[i] = w.hidden[b * N + i];
+    for (int64_t s = 0; s < S; s++) {
+        __syncthreads(); /* the step before is complete */
+        for (int64_t i = threadIdx.x; i < N; i += THREADS)
+            y[(s + 1) * N + i] = next(w.x[(b * S + s) * N + i], w.kernel, y + s * N, i, N, w.K);
+    }
+}
+
+WICK_IMPL wick_status convrnn_forward_cuda(wick_ctx *ctx, const T *x, const T *kernel,
+                                           const T *hidden, T *y, int64_t B, int64_t S, int64_t N,
+                                           int64_t K)
+{
+    forward_job w = {x, kernel, hidden, y, S, N, K};
+    return WICK_LAUNCH(ctx, convrnn_kernel, wick_1d(B), wick_1d(THREADS), 0, w);
+}
+
+static __global__ void convrnn_backward_kernel(backward_job all)
+{
+    const backward_job w = one_batch(all, blockIdx.x);
+    const int64_t N = w.N, K = w.K;
+    for (int64_t i = threadIdx.x; i < N; i += THREADS)
+        w.carried[i] = 0;
+    for (int64_t j = threadIdx.x; j < K; j += THREADS)
+        w.partial[j] = 0;
+    for (int64_t s = w.S; s-- > 0;) {
+        for (int64_t i = threadIdx.x; i < N; i += THREADS) {
+            const int64_t at = (s + 1) * N + i;
+            w.delta[i] = through_tanh(wick_A(w.dy[at]) + w.carried[i], w.y[at]);
+            w.dx[s * N + i] = wick_T(w.delta[i]);
+        }
+        __syncthreads(); /* delta is complete */
+        for (int64_t i = threadIdx.x; i < N; i += THREADS)
+            w.carried[i] = carry(w.delta, w.kernel, i, N, K);
+        for (int64_t j = threadIdx.x; j < K; j += THREADS)
+            w.partial[j] += of_kernel(w.delta, w.y + s * N, j, N, K);
+        __syncthreads(); /* and read */
+    }
+    for (int64_t i = threadIdx.x; i < N; i += THREADS)
+        w.dhidden[i] = wick_T(wick_A(w.dy[i]) + w.carried[i]);
+}
+
+static __global__ void convrnn_dkernel(const A *partial, T *dkernel, int64_t B, int64_t K)
+{
+    const int64_t j = wick_thread();
+    if (j < K) dkernel[j] = over_batches(partial, j, B, K);
+}
+
+WICK_IMPL wick_status convrnn_backward_cuda(wick_ctx *ctx, const T *dy, const T *kernel, const T *y,
+                                            T *dx, T *dkernel, T *dhidden, A *delta, A *carried,
+                                            A *partial, int64_t B, int64_t S, int64_t N, int64_t K)
+{
+    backward_job w = {dy, kernel, y, dx, dhidden, delta, carried, partial, S, N, K};
+    wick_status status =
+        WICK_LAUNCH(ctx, convrnn_backward_kernel, wick_1d(B), wick_1d(THREADS), 0, w);
+    if (status != WICK_OK) return status;
+    return WICK_LAUNCH(ctx, convrnn_dkernel, wick_1d(wick_ceil_div(K, THREADS)), wick_1d(THREADS),
+                       0, partial, dkernel, B, K);
 }
