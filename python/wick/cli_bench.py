@@ -16,8 +16,13 @@ from collections.abc import Sequence
 
 
 def parser() -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(prog="wick bench", allow_abbrev=False, description=__doc__)
-    p.add_argument("operators", nargs="*", metavar="OPERATOR|FILE.c|MODULE.so")
+    p = argparse.ArgumentParser(
+        prog="wick bench",
+        usage="wick bench [OPTION...] [OPERATOR|FILE.c|MODULE.so|FOLDER...] (--help lists options)",
+        allow_abbrev=False,
+        description=__doc__,
+    )
+    p.add_argument("operators", nargs="*", metavar="OPERATOR|FILE.c|MODULE.so|FOLDER")
     p.add_argument("--shapes", metavar="FILE", help="sizes from this file")
     p.add_argument("--size", metavar="SIZES", action="append", default=[], help="these sizes")
     p.add_argument("--types", metavar="TYPES", help="element types")

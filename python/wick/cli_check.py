@@ -17,10 +17,12 @@ import re
 import sys
 
 if __package__:
+    from ._sources import SOURCES, sources_in
     from .check import report as reports
     from .check import show
     from .check.run import JUDGES, Options, Target, check
 else:  # by path: this folder leads the search path, which is used once and then taken away
+    from _sources import SOURCES, sources_in
     from check import report as reports
     from check import show
     from check.run import JUDGES, Options, Target, check
@@ -28,7 +30,6 @@ else:  # by path: this folder leads the search path, which is used once and then
     sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
 
 TYPES = ("f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "bool")
-SOURCES = (".c", ".cu")
 WRONG_USE = 2
 
 
@@ -46,7 +47,11 @@ def _list(what: str, known: tuple[str, ...]) -> object:
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="wick check", add_help=True, allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        prog="wick check",
+        usage="wick check [OPTION...] [OPERATOR|FILE|MODULE|FOLDER...] (--help lists options)",
+        allow_abbrev=False,
+    )
     parser.add_argument("what", nargs="*", metavar="OPERATOR|FILE|MODULE|FOLDER")
     parser.add_argument("--reference", metavar="FILE")
     parser.add_argument("--only", type=_list("judge", tuple(JUDGES)), default=list(JUDGES))
@@ -64,27 +69,12 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _sources_in(folder: str) -> list[str]:
-    found = []
-    for place, _, files in sorted(os.walk(folder)):
-        for name in sorted(files):
-            path = os.path.join(place, name)
-            if name.endswith(SOURCES) and _has_operators(path):
-                found.append(path)
-    return found
-
-
-def _has_operators(path: str) -> bool:
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return re.search(r"^WICK_OP\s*\(", file.read(), re.M) is not None
-
-
 def targets(words: list[str], flags: tuple[str, ...] = ()) -> list[Target]:
     """What the operands mean. Operators that come with Wick are one target together."""
     found, shipped = [], []
     for word in words:
         if os.path.isdir(word):
-            found += [Target(path, label=path, flags=flags) for path in _sources_in(word)]
+            found += [Target(path, label=path, flags=flags) for path in sources_in(word)]
         elif word.endswith((*SOURCES, ".so")) or os.path.exists(word):
             found.append(Target(word, label=word, flags=flags))
         else:

@@ -306,13 +306,11 @@ def _tunable(options: argparse.Namespace) -> list[Choices]:
 def _cases(found: Sequence[Choices], options: argparse.Namespace) -> list[tuple[Choices, Case]]:
     """One call for each class of calls."""
     by_operator = {id(c.operator): c for c in found}
-    planned = plan_calls([c.operator for c in found], options)
+    planned = plan_calls([c.operator for c in found], options, "tune")
     classes: dict[tuple[int, str], tuple[Choices, Case]] = {}
     for operator, case in planned:
         choices = by_operator[id(operator)]
         classes.setdefault((id(operator), choices.key(case)), (choices, case))
-    if not classes:
-        raise AskedWronglyError("no call to measure: none of the operators has these types")
     return list(classes.values())
 
 

@@ -127,7 +127,10 @@ static const struct argp_option bench_options[] = {
 static const cli_pair bench_examples[] = {
     {"wick bench my_op.c", "at the sizes of my_op.shapes.txt, beside the reference my_op.py"},
     {"wick bench relu --types \"f32 bf16\" --threads 1", "an operator that comes with Wick"},
-    {"wick bench my_op.c --html report.html", "tables, roofline and sweeps in one file"},
+    {"wick bench my_op.c --size \"N=64x196 C=768 T=bf16\" --against eager,apex",
+     "one size, beside the reference and my_op_baseline_apex of its file"},
+    {"wick bench ops --html report.html", "a folder: tables, roofline and sweeps in one file"},
+    {"wick bench my_op.c --json old.json", "all samples; for the next line, after a change"},
     {"wick bench my_op.c --compare old.json", "exit code 1 if it became slower"},
     {0}};
 
@@ -135,14 +138,14 @@ const cli_verb cli_bench = {
     .name = "bench",
     .called = "wick bench",
     .purpose = "measure operators beside torch and beside what the machine allows",
-    .operands = "[OPERATOR|FILE.c|MODULE.so...]",
+    .operands = "[OPERATOR|FILE.c|MODULE.so|FOLDER...]",
     .description =
         "Measure operators: beside their reference run by torch, eagerly and compiled, beside "
         "other functions of the reference's file (NAME_baseline_...), and beside the floor, the "
         "time in which this machine copies as many bytes. Without operands, all operators that "
         "come with Wick.\n\n"
-        "The exit code is 0, 1 (nothing could be measured, or --compare found something slower) "
-        "or 2 (asked wrongly). docs/bench.md says how to read a report.",
+        "The exit code is 0, 1 (a file does not load, nothing could be measured, or --compare "
+        "found something slower) or 2 (asked wrongly). docs/bench.md says how to read a report.",
     .options = bench_options,
     .examples = bench_examples,
     .takes_files = true,
@@ -171,7 +174,7 @@ const cli_verb cli_tune = {
     .name = "tune",
     .called = "wick tune",
     .purpose = "measure the launch choices that an operator leaves open, on this GPU",
-    .operands = "OPERATOR|FILE.cu|MODULE.so...",
+    .operands = "OPERATOR|FILE.cu|MODULE.so|FOLDER...",
     .description =
         "Time every combination of the choices that an operator lists with WICK_TUNE beside its "
         "own rule, for each class of sizes. What is clearly better than the rule is kept for GPUs "

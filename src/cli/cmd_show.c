@@ -34,12 +34,15 @@ static const struct argp_option options[] = {
     {"prototype", KEY_PROTOTYPE, NULL, 0, "the C function to write", 0},
     {"stub", KEY_STUB, NULL, 0, "the Python functions, as a stub file (.pyi)", 0},
     {"glue", KEY_GLUE, NULL, 0, "the C code that is generated around a source", 0},
-    {"command", KEY_COMMAND, NULL, 0, "how wick.load calls the C compiler on that code", 0},
+    {"command", KEY_COMMAND, NULL, 0,
+     "how wick.load calls the C compiler on that code, and the flags for kernels", 0},
     {"cache", KEY_CACHE, NULL, 0, "where the modules lie that wick.load has built", 0},
     {"assembly", KEY_ASSEMBLY, NULL, 0, "the loops that the C compiler made of it", 0},
-    {"sass", KEY_SASS, NULL, 0, "the instructions of its kernels (needs cuobjdump)", 0},
+    {"sass", KEY_SASS, NULL, 0, "the instructions of its kernels", 0},
     {"resources", KEY_RESOURCES, NULL, 0,
-     "registers, stack and shared memory of its kernels, as ptxas gave them (needs cuobjdump)", 0},
+     "registers, stack and shared memory of its kernels, as ptxas gave them; this and --sass need "
+     "cuobjdump, of the CUDA toolkit or of triton",
+     0},
     {"types", KEY_TYPES, "TYPES", 0,
      "for what is made of a source: the element types, as \"f32\" or \"f32 i64\"", 0},
     {"arch", KEY_ARCH, "ARCH", 0, "for --sass and --resources: the GPU, as sm_90", 0},
@@ -148,7 +151,10 @@ static wick_status show_op(wick_ctx *ctx, const wick_module_table *table, int64_
         if (status) return status;
     }
     if (second) printf("  also     %.*s\n", (int)second, op->name);
-    return describe(ctx, op, WICK_DESCRIBE_SCHEMA | WICK_DESCRIBE_PROTOTYPE);
+    fputs("  schema   ", stdout);
+    WICK_TRY(describe(ctx, op, WICK_DESCRIBE_SCHEMA));
+    fputs("  in C     ", stdout);
+    return describe(ctx, op, WICK_DESCRIBE_PROTOTYPE);
 }
 
 static bool is_file(const char *what) { return strpbrk(what, "./") != NULL; }

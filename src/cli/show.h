@@ -27,7 +27,8 @@ wick_status show_source_open(wick_ctx *ctx, const char *path, const char *types,
 void show_source_close(show_source *s);
 /* The compiler with all flags that decide about the code; then come files. */
 wick_status show_source_compiler(wick_ctx *ctx, const show_source *s, wick_args *out);
-/* The command as a line for a shell: it makes a module of what --glue prints. */
+/* The command as a line for a shell: it makes a module of what --glue prints. Then, for a file with
+ * kernels, with which flags those are compiled. */
 wick_status show_command(wick_ctx *ctx, const show_source *s);
 /* A line per choice of types: the module's path, or that there is none yet. */
 wick_status show_cached(wick_ctx *ctx, const show_source *s);

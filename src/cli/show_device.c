@@ -1,7 +1,7 @@
 /* show_device.c -- what became of kernels: SASS and what each of them takes of a multiprocessor
  *
  * NVIDIA's own programs read a cubin: cuobjdump does both, nvdisasm the instructions. They come
- * with the CUDA toolkit; a machine that only runs PyTorch need not have them.
+ * with the CUDA toolkit, and with triton, which PyTorch's CUDA builds bring along.
  */
 #include "show.h"
 
@@ -18,6 +18,22 @@ static bool try_tool(wick_text *out, const char *folder, const char *name)
     return !out->failed && access(out->data, X_OK) == 0;
 }
 
+/* In the site-packages that Wick is in. */
+static bool find_in_triton(wick_text *out, const char *name)
+{
+    wick_text inside = {0};
+    char *found = NULL;
+    wick_ctx own; /* that it is not there is no error */
+    wick_ctx_init(&own, NULL);
+    wick_text_printf(&inside, "../triton/backends/nvidia/bin/%s", name);
+    wick_text_free(out);
+    if (!wick_build_package_file(&own, wick_text_str(&inside), &found)) wick_text_add(out, found);
+    wick_text_free(&inside);
+    wick_free(found);
+    wick_ctx_deinit(&own);
+    return out->data && !out->failed && access(out->data, X_OK) == 0;
+}
+
 static bool find_tool(wick_text *out, const char *name)
 {
     static const char *const variables[] = {"CUDA_HOME", "CUDA_PATH"};
@@ -30,7 +46,7 @@ static bool find_tool(wick_text *out, const char *name)
         wick_text_add(out, name);
         return !out->failed;
     }
-    return try_tool(out, "/usr/local/cuda", name);
+    return try_tool(out, "/usr/local/cuda", name) || find_in_triton(out, name);
 }
 
 /* Runs one of the programs that there are over the file; its answer goes to stdout. */
@@ -49,7 +65,8 @@ static wick_status run_tool(wick_ctx *ctx, const char *path, bool sass)
         found ? wick_process_run(ctx, argv, &said)
               : wick_fail(ctx, WICK_ENOTSUP,
                           "%s found neither in $CUDA_HOME/bin nor on the PATH nor in "
-                          "/usr/local/cuda/bin: it comes with the CUDA toolkit",
+                          "/usr/local/cuda/bin: it comes with the CUDA toolkit, and with triton "
+                          "(pip install triton)",
                           sass ? "cuobjdump or nvdisasm was" : "cuobjdump was");
     if (!status && said.exit_code != 0)
         status = wick_fail(ctx, WICK_EIO, "%s: %s", argv[0], wick_text_str(&said.output));

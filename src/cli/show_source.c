@@ -67,6 +67,27 @@ static void put_word(const char *word)
     putchar('\'');
 }
 
+static void put_line(const wick_args *args)
+{
+    for (int64_t i = 0; i < args->count; i++) {
+        if (i) putchar(' ');
+        put_word(args->items[i]);
+    }
+    putchar('\n');
+}
+
+/* A comment to a shell: NVRTC is no program. */
+static wick_status show_device_flags(wick_ctx *ctx, const show_source *s, wick_arena *arena)
+{
+    wick_args args = {.arena = arena};
+    bool nvcc = s->scan.needs_nvcc || wick_nvcc_preferred();
+    WICK_TRY(wick_device_flags(ctx, &s->scan, &s->options, nvcc, &args));
+    if (args.failed) return out_of_memory(ctx);
+    printf("# kernels by %s, for each GPU: ", nvcc ? "nvcc" : "NVRTC");
+    put_line(&args);
+    return WICK_OK;
+}
+
 wick_status show_command(wick_ctx *ctx, const show_source *s)
 {
     wick_arena arena = {0};
@@ -81,11 +102,8 @@ wick_status show_command(wick_ctx *ctx, const show_source *s)
         wick_toolchain_user_flags(&s->options, &args);
         if (args.failed) status = out_of_memory(ctx);
     }
-    for (int64_t i = 0; !status && i < args.count; i++) {
-        if (i) putchar(' ');
-        put_word(args.items[i]);
-    }
-    if (!status) putchar('\n');
+    if (!status) put_line(&args);
+    if (!status && s->scan.device_text) status = show_device_flags(ctx, s, &arena);
     wick_arena_free(&arena);
     return status;
 }

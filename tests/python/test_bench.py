@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import os
@@ -139,7 +140,7 @@ def test_types_that_are_asked_for_win(folder: Path) -> None:
         ("N=2 C=3x3", "sizes:1: C=3x3 is not a size"),
         ("N=2 C=-3", "sizes:1: C=-3 is not a size"),
         ("N=2 C=3 T=i8", "sizes:1: T=i8 is none of f32 f64"),
-        ("N=2 C=3 by=much", "sizes:1: by=much is not float"),
+        ("N=2 C=3 by=much", "sizes:1: by=much: expected float"),
         ("N=2 C=3 x=none", "sizes:1: x=none: only an optional can be =none"),
         ("[nothing]\nN=2 C=3", "sizes:1: there is no operator nothing: "),
         ("[OP]\nN=2", "sizes:2: C has no size"),
@@ -567,9 +568,19 @@ def test_the_floor_is_the_copys_time_or_the_products() -> None:
         5e8
     )
     for cache in ("warm", "cold"):
-        assert roof.floor(10_000, cache, None, torch.float32) == (pytest.approx(1e-5), "bytes")
-    assert roof.floor(10_000, "warm", 1e9, torch.float32) == (pytest.approx(1e-3), "flops")
-    assert roof.floor(10_000, "warm", 1e9, torch.int64) == (pytest.approx(1e-5), "bytes")
+        found = roof.floor(10_000, 10_000, cache, None, torch.float32)
+        assert found == (pytest.approx(1e-5), "bytes")
+    assert roof.floor(10_000, 10_000, "warm", 1e9, torch.float32) == (pytest.approx(1e-3), "flops")
+    assert roof.floor(10_000, 10_000, "warm", 1e9, torch.int64) == (pytest.approx(1e-5), "bytes")
+
+
+def test_the_rate_is_that_of_the_memory_worked_on() -> None:
+    """An operator in place moves as much as a copy, over half the memory."""
+    roof = floor.Roof(FakeDevice())
+    roof.curves["warm"] = floor.Curve([1000, 2000], [1e-6, 4e-6])
+    assert roof.floor(2000, 2000, "warm", None, torch.float32)[0] == pytest.approx(4e-6)
+    assert roof.floor(2000, 1000, "warm", None, torch.float32)[0] == pytest.approx(2e-6)
+    assert roof.floor(0, 0, "warm", None, torch.float32) == (0.0, "bytes")
 
 
 def test_a_gpus_small_copies_do_not_count_as_slow() -> None:
@@ -616,7 +627,7 @@ def a_row(**changes: object) -> rows.Row:
         ({"call_s": 0.6e-3, "floor_s": 1e-5}, "launch-bound: 57 % is the call"),
         ({"host_s": 1e-3, "floor_s": 1e-5}, "launch-bound: 95 % is the call"),
         ({"floor_s": 1e-4, "cores": 1.0}, "poor occupancy: 1.0 of 2 threads busy"),
-        ({"floor_s": 1e-4}, "poor access pattern: or arithmetic"),
+        ({"floor_s": 1e-4}, "poor access pattern: more bytes than counted, or arithmetic"),
         ({"floor_s": 1e-4, "limit": "flops"}, "poor occupancy: of the arithmetic units"),
         (
             {"times": {"wick": times(2e-3), "eager": times(1e-3), "compile": times(1.5e-3)}},
@@ -705,7 +716,15 @@ def test_a_comparison_by_the_copy_and_rows_of_one_side() -> None:
     found = compare.compare(before, after)
     assert (found.drift, found.drift_by) == (2.0, "the copy")
     assert (found.only_before, found.only_after) == (1, 0)
-    assert len(found.of(compare.FASTER)) == 1
+    assert len(found.of(compare.SAME)) == 1  # as it was measured, it is not faster
+
+
+def test_without_torchs_times_a_row_is_slower_both_ways() -> None:
+    before, after = run_of(1.0, 1.0, 1.0), run_of(1.0, 2.5, 0.9)
+    before[0]["devices"][0]["copy_bytes_per_s"]["plain"] = 0.5e9
+    found = compare.compare(before, after)
+    assert found.drift == 0.5
+    assert [c.kind for c in found.changes] == [compare.SAME, compare.SLOWER, compare.SAME]
 
 
 # ---- what is shown ----
@@ -769,11 +788,32 @@ def test_the_table(capsys, monkeypatch, rich: bool) -> None:
     assert max(map(len, said.splitlines())) <= 160
 
 
+@pytest.mark.parametrize("width", [60, 80, 110, 200])
+def test_every_figure_is_told_in_a_narrow_terminal(monkeypatch, width: int) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "dumb")
+    facts, made = some_rows()
+    out = Terminal()
+    table.print_rows(facts, made[:1], out)
+    said = out.getvalue().split(made[0].signature)[1]
+    assert max(map(len, said.splitlines())) <= width
+    words_ = " ".join(said.split())
+    for name, cell in zip(table.head(made[:1])[:-1], table.cells(made[0], made[:1])[:-1]):
+        assert cell in words_ and (name in words_ or name in ("sizes", "cache"))
+    assert all(word in words_ for word in table.said(made[0]).split())
+    assert "…" not in said
+
+
 def test_plots_are_written(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     facts, made = some_rows()
     paths = plots.write(str(tmp_path), facts, made)
-    names = ["roofline-cpu", "sweep-local.a-f32-cpu", "sweep-local.b-f32-cpu"]
+    rooflines = ["roofline-flops-cpu", "roofline-bytes-cpu"]  # of local.a and of local.b
+    names = [*rooflines, "sweep-local.a-f32-cpu", "sweep-local.b-f32-cpu"]
     assert sorted(os.listdir(tmp_path)) == sorted(f"{n}.{e}" for n in names for e in ("png", "svg"))
     for path in map(Path, paths):
         start = path.read_bytes()[:300]
@@ -790,6 +830,29 @@ def test_plots_are_written(tmp_path: Path) -> None:
         "&lt;other&gt;",
     ):
         assert text in drawn
+
+
+def test_marks_of_an_axis_are_several_and_legends_have_only_what_is_there() -> None:
+    pytest.importorskip("matplotlib")
+    facts, made = some_rows()
+    warm = [r for r in made if r.cache == "warm" and r.operator == "local.b"]
+    figure = plots.figures(facts, [r for r in warm if r.moved_bytes > 1000])["roofline-cpu"]
+    figure.canvas.draw()
+    low, high = figure.axes[0].get_ylim()
+    assert sum(low <= y <= high for y in figure.axes[0].get_yticks()) > 2
+    assert [t.get_text() for t in figure.legends[0].get_texts()][-1] == "local.b"
+    many = [a_row(operator=f"local.op{i}", flops=1e3 * (i + 1)) for i in range(25)]
+    figure = plots.roofline(facts, many)
+    looks = {(line.get_color(), line.get_marker()) for line in figure.axes[0].get_lines()[2:]}
+    assert len(looks) == 25
+    assert figure.axes[0].get_xlim()[0] < 1e11 / 2e10  # some of the slope can be seen
+
+
+def test_a_sweep_needs_a_range() -> None:
+    pytest.importorskip("matplotlib")
+    facts, _ = some_rows()
+    close = [a_row(read_bytes=n, written_bytes=n) for n in (4000, 4100)]
+    assert list(plots.figures(facts, close)) == ["roofline-cpu"]
 
 
 def test_calls_that_move_nothing_are_not_drawn() -> None:
@@ -828,9 +891,9 @@ def test_the_report_is_one_file(tmp_path: Path) -> None:
     page.write(str(tmp_path / "report.html"), facts, made)
     text = (tmp_path / "report.html").read_text()
     assert (
-        text.count("<svg") == 3
+        text.count("<svg") == 4
         and text.count("<table") == 2
-        and text.count("<tr>") == 2 + len(made)
+        and text.count("<tr>") == 2 + 2 * len(made)
     )
     assert "A &lt;CPU&gt;" in text and "no &lt;compiler&gt;" in text and "<other>" not in text
     for outside in ("<script", "<link", "<img", 'src="http', "url(http", "@import"):
@@ -893,7 +956,7 @@ def test_the_command_compiles_draws_and_traces(folder: Path) -> None:
         (["gone.c"], 1, "gone.c: there is no such file"),
         (["relu", "--reference", "gone.py"], 1, "gone.py: there is no such file"),
         (["relu", "--device", "tpu"], 2, "expected cpu, cuda or cuda:N"),
-        (["relu", "--types", "i8"], 2, "none of the operators has these types"),
+        (["relu", "--types", "i8"], 2, "--types i8: relu's T is f16 bf16 f32 f64"),
         (["relu", "--size", "M=3"], 2, "M is no name of a signature: N, T, x"),
         (["relu", "--size", "T=f32"], 2, "--size: relu needs N"),
         (["relu", "--compare", "gone.json"], 2, "gone.json: No such file"),
@@ -942,6 +1005,44 @@ WICK_IMPL wick_status {name}_cpu(wick_ctx *ctx, const float *x, float *y, int64_
     assert "N=8" in done.stdout and "N=7" not in done.stdout
     done = bench(f"{name}.c", *QUICK, "--size", "N=7", "--size", "N=9", cwd=tmp_path)
     assert done.returncode == 1 and "nothing was measured" in done.stderr
+
+
+def test_a_folder_one_file_of_which_does_not_build(folder: Path) -> None:
+    (folder / "broken.c").write_text('#include <wick/op.h>\nWICK_OP(broken, "x: f32[N] -> ");\n')
+    (folder / "helper.c").write_text("int helper;\n")
+    done = bench(".", *QUICK, "--size", "N=2 C=3", "--against", "twice", cwd=folder)
+    assert done.returncode == 1
+    assert "broken.c:2:" in done.stderr and "helper" not in done.stderr
+    assert done.stdout.count("N=2 C=3") == 2
+
+
+def test_a_reference_that_does_not_load_names_its_line(folder: Path, capsys) -> None:
+    source = source_in(folder)
+    source.with_suffix(".py").write_text("import torch\n\nnothing_of_this_name\n")
+    assert cli_bench.main([str(source)]) == 1
+    assert f"{source.stem}.py:3: NameError: " in capsys.readouterr().err
+    empty = folder / "empty"
+    empty.mkdir()
+    assert cli_bench.main([str(empty)]) == 1
+    assert "no operator file is in there" in capsys.readouterr().err
+
+
+def test_operators_without_a_size_are_named(folder: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(rows, "measure", lambda op, case, *rest: [])
+    source = source_in(folder)
+    source.with_name(f"{source.stem}.shapes.txt").write_text(f"[{source.stem}]\nN=2 C=3\n")
+    assert cli_bench.main([str(source), *QUICK]) == 1
+    assert (
+        f"not measured: {source.stem}.shapes.txt: {source.stem}_backward needs N, C"
+        in capsys.readouterr().err.replace(f"{os.path.relpath(folder)}/", "")
+    )
+
+
+def test_names_as_reports_print_them() -> None:
+    assert [op.name for op in target.find(["wick.relu", "wick::mul"], None, None)] == [
+        "relu",
+        "mul",
+    ]
 
 
 def test_what_was_measured_before_ctrl_c_is_reported(monkeypatch, capsys, tmp_path: Path) -> None:

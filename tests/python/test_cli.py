@@ -53,26 +53,31 @@ def find_wick():
     return str(given)
 
 
-@pytest.fixture
-def wick(tmp_path):
-    command = find_wick()
-    (tmp_path / "relu.c").write_text(RELU)
-
-    inherited = {k: v for k, v in os.environ.items() if k not in ("DEBUG", "CFLAGS", "USE_CUDA")}
+def runner(folder, command=None):
+    """A function that runs the command in a folder, with a cache of its own and further variables."""
+    command = command or find_wick()
+    ours = ("DEBUG", "CFLAGS", "CC", "CUDA_HOME", "USE_CUDA")
+    inherited = {k: v for k, v in os.environ.items() if k not in ours}
 
     def run(*args, **environment):
         return subprocess.run(
             [command, *args],
-            cwd=tmp_path,
-            env={**inherited, "WICK_CACHE_DIR": str(tmp_path / "cache"), **environment},
+            cwd=folder,
+            env={**inherited, "WICK_CACHE_DIR": str(folder / "cache"), **environment},
             capture_output=True,
             text=True,
             timeout=120,
         )
 
-    run.folder = tmp_path
+    run.folder = folder
     run.command = command
     return run
+
+
+@pytest.fixture
+def wick(tmp_path):
+    (tmp_path / "relu.c").write_text(RELU)
+    return runner(tmp_path)
 
 
 # ---- help: one table, many doors ----

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_cli import RELU, find_wick
+from test_cli import RELU, runner
 
 WORDS = """/* words -- everything that a signature can say */
 #include <wick/op.h>
@@ -76,20 +76,7 @@ def wick(tmp_path: Path):
         ("twice.cu", KERNEL),
     ):
         (tmp_path / name).write_text(text)
-
-    def run(*args: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        inherited = {k: v for k, v in os.environ.items() if k not in ("CFLAGS", "CC", "CUDA_HOME")}
-        return subprocess.run(
-            [find_wick(), *args],
-            cwd=tmp_path,
-            env={**inherited, "WICK_CACHE_DIR": str(tmp_path / "cache"), **environment},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-
-    run.folder = tmp_path
-    return run
+    return runner(tmp_path)
 
 
 # ---- words ----
@@ -119,6 +106,11 @@ def test_a_signature_in_words(wick) -> None:
         "  dim      B            idx.shape[0], n.shape[0]",
         "  dim      k            the value of k",
         "  autocast f32: floats of fewer bits arrive as f32",
+        '  schema   words(Tensor x, Tensor w, Tensor(a!) idx, Tensor? bias, SymInt k, SymInt[] s, str mode="mean",'
+        " bool flag=True, *, bool want_n=True) -> (Tensor, Tensor?, int)",
+        "  in C     wick_status words_cpu(wick_ctx *ctx, const wick_view *x, const T *w, int32_t *idx,"
+        " const T *bias, int64_t k, int mode, bool flag, T *y, A *n, int64_t *count, float *row, int64_t N,"
+        " int64_t C, int64_t H, int64_t B)",
     ]
 
 
@@ -274,6 +266,32 @@ def test_kernels(wick) -> None:
     done = wick("show", "twice.cu", "--resources", "--arch", "sm_90", PATH="/usr/bin:/bin")
     assert done.returncode == 1
     assert "cuobjdump was found neither in $CUDA_HOME/bin nor on the PATH" in done.stderr
+
+
+@pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
+def test_the_programs_of_triton_do_as_well(wick) -> None:
+    """PyTorch's CUDA builds bring it along: beside the package, in site-packages."""
+    packages = wick.folder / "lib/python3.12/site-packages"
+    program = packages / "triton/backends/nvidia/bin/cuobjdump"
+    for folder in (packages / "wick", program.parent, wick.folder / "bin"):
+        folder.mkdir(parents=True)
+    program.write_text('#!/bin/sh\necho "triton $1"\n')
+    program.chmod(0o755)
+    include = wick("config", "--include").stdout.strip()
+    shutil.copy(wick.command, wick.folder / "bin/wick")
+    own = runner(wick.folder, str(wick.folder / "bin/wick"))
+    words = ("show", "twice.cu", "--resources", "--arch", "sm_90")
+    done = own(*words, PATH="/usr/bin:/bin", WICK_INCLUDE=include)
+    assert (done.returncode, done.stdout) == (0, "triton -res-usage\n"), done.stderr
+    program.chmod(0o644)
+    done = own(*words, PATH="/usr/bin:/bin", WICK_INCLUDE=include)
+    assert done.returncode == 1 and "cuobjdump was found neither" in done.stderr
+
+
+def test_flags_of_kernels(wick) -> None:
+    said = wick("show", "twice.cu", "--command", WICK_CUDA_COMPILER="nvrtc").stdout.splitlines()
+    assert len(said) == 2 and said[1].startswith("# kernels by NVRTC, for each GPU: -")
+    assert len(wick("show", "relu.c", "--command").stdout.splitlines()) == 1
 
 
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")

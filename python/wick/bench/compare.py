@@ -2,8 +2,9 @@
 
 A row is slower when the middle halves of the two sets of samples do not touch and the medians differ
 by more than a few percent. Before that the earlier times are brought to the speed of today's machine:
-what torch takes for the same calls in both runs (or, without that, what the copy takes) has nothing to
-do with our code, so the median of its changes is the machine's.
+what torch takes for the same calls in both runs has nothing to do with our code, so the median of its
+changes is the machine's. Without that there is only the copy, which says little of small calls: then a
+row has to be slower both ways, as it was measured and at today's speed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from .rows import Row, Times
 from .verdict import faster
 
 SLOWER, FASTER, SAME = "slower", "faster", "same"
+BY_TORCH = "torch's times"
 
 
 @dataclass
@@ -60,13 +62,17 @@ def _drift(
         if name not in OURS and name in old.times
     ]
     if ratios and before.get("torch") == after.get("torch"):
-        return statistics.median(ratios), "torch's times"
+        return statistics.median(ratios), BY_TORCH
     rates = [
         {d["device"]: max(d["copy_bytes_per_s"].values()) for d in about.get("devices", ())}
         for about in (before, after)
     ]
     ratios = [rates[0][d] / rates[1][d] for d in rates[0] if d in rates[1]]
     return (statistics.median(ratios), "the copy") if ratios else (1.0, "nothing")
+
+
+def _kind(before: Times, after: Times) -> str:
+    return SLOWER if faster(before, after) else FASTER if faster(after, before) else SAME
 
 
 def compare(
@@ -80,6 +86,6 @@ def compare(
     for was, row in pairs:
         name = "out=" if "out=" in was.times and "out=" in row.times else "wick"
         t0, t1 = _scaled(was.times[name], drift), row.times[name]
-        kind = SLOWER if faster(t0, t1) else FASTER if faster(t1, t0) else SAME
-        changes.append(Change(row, t0, t1, kind))
+        kinds = {_kind(t0, t1)} | ({_kind(was.times[name], t1)} if drift_by != BY_TORCH else set())
+        changes.append(Change(row, t0, t1, kinds.pop() if len(kinds) == 1 else SAME))
     return Comparison(changes, drift, drift_by, len(old) - len(pairs), len(new) - len(pairs))

@@ -1,7 +1,8 @@
 """floor -- the least time that a call can take on this machine
 
 A call must read its inputs and write its outputs once: that many bytes take as long as a copy that
-moves as many, over as much memory, with the caches as full or as empty. So the copy is measured over
+moves as many, over as much memory (less, where it writes in place), with the caches as full or as
+empty. So the copy is measured over
 the whole range of sizes, warm and cold, by the best way to copy there is (plain stores or stores past
 the caches, one thread or all). Where an operator declares its flops they count as well, at the rate
 of a large matrix product.
@@ -133,10 +134,11 @@ class Roof:
     # ---- both ----
 
     def floor(
-        self, n_bytes: int, cache: str, flops: float | None, dtype: torch.dtype
+        self, n_bytes: int, touched: int, cache: str, flops: float | None, dtype: torch.dtype
     ) -> tuple[float, str]:
-        """Seconds, and whether bytes or flops decide."""
-        by_bytes = self.curves[cache].at(n_bytes)
+        """Seconds, and whether bytes or flops decide. `touched` is the memory that the bytes are in:
+        the rate is that of a copy over as much."""
+        by_bytes = self.curves[cache].at(touched) * n_bytes / touched if touched > 0 else 0.0
         rate = self.flop_rate(dtype) if flops else None
         by_flops = flops / rate if flops and rate else 0.0
         return (by_flops, "flops") if by_flops > by_bytes else (by_bytes, "bytes")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ class Call:
     outputs: list[tuple[tuple[int, ...], torch.dtype]]  # of the results that are tensors
     read: int
     written: int
+    touched: int  # of these bytes, each place once
 
     def out(self, device: str) -> Any:
         """Memory for the results, touched; what `out=` takes."""
@@ -96,7 +97,16 @@ def make(
         [(place[0], DTYPES[place[1]]) for place in results if place is not None],
         read,
         written,
+        touched_bytes(parameters, shapes, read + written),
     )
+
+
+def touched_bytes(parameters: Mapping[str, Any], places: Sequence[Any], moved: int) -> int:
+    """How much memory a call works on: what is written in place was read there."""
+    for p, place in zip(parameters["inputs"], places):
+        if p["in_place"] and place is not None:
+            moved -= math.prod(place[0]) * DTYPES[place[1]].itemsize
+    return moved
 
 
 def ask_inputs(

@@ -18,9 +18,9 @@ code, td, .signature { font-family: ui-monospace, "DejaVu Sans Mono", monospace;
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; margin: .6rem 0 1rem; min-width: 100%; }
 th { text-align: right; font-weight: 600; font-size: .8rem; border-bottom: 2px solid var(--line); padding: .25rem .45rem; }
-td { text-align: right; border-bottom: 1px solid var(--line); padding: .25rem .45rem; white-space: nowrap; }
-th:first-child, td:first-child, th:last-child, td:last-child { text-align: left; }
-td:last-child { white-space: normal; min-width: 11rem; }
+td { text-align: right; padding: .25rem .45rem 0; white-space: nowrap; }
+th:first-child, td:first-child, th:nth-child(2), td:nth-child(2) { text-align: left; }
+td.said { text-align: left; white-space: normal; border-bottom: 1px solid var(--line); padding: 0 .45rem .3rem 1.4rem; }
 .green { color: #17692f; } .yellow { color: #8a5a00; } .red { color: #a3121f; }
 .bar { display: inline-block; width: 2.6rem; height: .55rem; background: #eee; margin-right: .4rem; }
 .bar i { display: block; height: 100%; background: #c8102e; }
@@ -42,7 +42,10 @@ def _row(row: Row, rows: Sequence[Row]) -> str:
         bar = f'<span class="bar"><i style="width: {width}%"></i></span>'
         cells[share] = f"<td>{bar}{escape(plain[share])}</td>"
     colour = table.COLOURS[row.verdict]
-    return f'<tr>{"".join(cells)}<td class="{colour}">{escape(said)}</td></tr>'
+    return (
+        f"<tr>{''.join(cells)}</tr>"
+        f'<tr><td class="said {colour}" colspan="{len(cells)}">{escape(said)}</td></tr>'
+    )
 
 
 def _section(rows: Sequence[Row], figures: Mapping[str, str]) -> str:
@@ -52,7 +55,7 @@ def _section(rows: Sequence[Row], figures: Mapping[str, str]) -> str:
     return (
         f"<h2>{escape(table.title(rows))}</h2>"
         f'<p class="signature">{escape(first.signature)}</p>'
-        f'<div class="wide"><table><tr>{_cells(table.head(rows), "th")}</tr>'
+        f'<div class="wide"><table><tr>{_cells(table.head(rows)[:-1], "th")}</tr>'
         f"{''.join(_row(row, rows) for row in rows)}</table></div>{notes}{drawn}"
     )
 

@@ -9,7 +9,7 @@ import io
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -17,6 +17,7 @@ from . import words
 from .rows import Row
 
 WIDTH = 7.2  # inches: a page's width
+_HEIGHT, _LINE = 4.2, 0.19  # of a roofline with a short legend, and of a line of it
 _DPI = 150
 _GREY = "#777777"
 _STYLES = {  # by contender: colour, marker, line
@@ -27,6 +28,8 @@ _STYLES = {  # by contender: colour, marker, line
     "compile": ("#2ca02c", "D", "-"),
 }
 _FURTHER = (("#9467bd", "v"), ("#e377c2", "<"), ("#17becf", ">"), ("#bcbd22", "X"))
+_MARKERS = "os^Dv<>P"  # of operators in a roofline, once all colours were used
+_SWEEP = 2  # factor between the least and the most bytes, from which on there is something to see
 
 
 class PlotsError(Exception):
@@ -78,7 +81,18 @@ def _style(name: str, further: dict[str, tuple[str, str]]) -> tuple[str, str]:
 def _bytes_axis(axis: Any) -> None:
     axis.set_xscale("log", base=2)
     axis.xaxis.set_major_formatter(lambda x, _: words.binary(x))
-    axis.tick_params(axis="x", labelrotation=0)
+
+
+def _marked(axis: Any, write: Callable[[float], str]) -> None:
+    """A logarithmic axis with marks in words: at every decade, and within them where those are few."""
+    from matplotlib.ticker import LogLocator
+
+    low, high = axis.get_view_interval()
+    decades = math.log10(high / low)
+    within = (1.0,) if decades > 3 else (1.0, 2.0, 5.0) if decades > 1 else tuple(range(1, 10))
+    axis.set_major_locator(LogLocator(subs=within, numticks=12))
+    axis.set_major_formatter(lambda value, _: write(value))
+    axis.set_tick_params(which="minor", length=0)
 
 
 def _spaced(axis: Any, values: Sequence[float]) -> None:
@@ -102,7 +116,6 @@ def sweep(rows: Sequence[Row]) -> Any:
         shown = sorted((r for r in rows if r.cache == cache), key=lambda r: r.moved_bytes)
         _bytes_axis(panel)
         panel.set_yscale("log")
-        panel.yaxis.set_major_formatter(lambda y, _: words.seconds(y))
         panel.plot(
             [r.moved_bytes for r in shown],
             [r.floor_s for r in shown],
@@ -124,10 +137,11 @@ def sweep(rows: Sequence[Row]) -> Any:
         panel.set_title(f"{cache} caches", fontsize=9)
         panel.set_xlabel("bytes read and written")
     panels[0][0].set_ylabel("time of a call")
+    _marked(panels[0][0].yaxis, words.seconds)
     handles, labels = panels[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(6, len(labels)))
     first = rows[0]
-    figure.suptitle(f"{first.operator}  {first.types}  {first.device}", fontsize=10)
+    figure.suptitle(f"{first.operator}, {first.types}, {first.device}", fontsize=10)
     return figure
 
 
@@ -135,48 +149,41 @@ def sweep(rows: Sequence[Row]) -> Any:
 
 
 def roofline(facts: Mapping[str, Any], rows: Sequence[Row]) -> Any:
-    """Of one device. Rows whose operator declares flops: rate over intensity, under the copy's slope
-    and the matrix product's ceiling. Without any: bandwidth over bytes, under the copy's."""
-    declared = [r for r in rows if r.flops]
+    """Of one device. Operators that declare flops: rate over intensity, under the copy's slope and the
+    matrix product's ceiling. Others: bandwidth over bytes, under the copy's."""
     device = next(d for d in facts["devices"] if d["device"] == rows[0].device)
-    return _by_flops(device, declared) if declared else _by_bytes(device, rows)
+    return _by_flops(device, rows) if all(r.flops for r in rows) else _by_bytes(device, rows)
 
 
 def _scatter(panel: Any, rows: Sequence[Row], point: Any) -> None:
-    colours: dict[str, int] = {}
     plt = _pyplot()
     cycle = plt.rcParams["axes.prop_cycle"].by_key()["color"]
+    styles: dict[str, dict[str, Any]] = {}
     for row in rows:
-        number = colours.setdefault(row.operator, len(colours))
-        filled = row.cache == "warm"
-        colour = cycle[number % len(cycle)]
+        n = len(styles)
+        marker = _MARKERS[n // len(cycle) % len(_MARKERS)]
+        own = {"color": cycle[n % len(cycle)], "marker": marker, "ms": 5, "mew": 1.2, "ls": "none"}
+        style = styles.setdefault(row.operator, own)
         x, y = point(row)
-        panel.plot(
-            x,
-            y,
-            "o",
-            color=colour,
-            mfc=colour if filled else "white",
-            ms=5,
-            mew=1.2,
-            linestyle="none",
-        )
-    for name, number in colours.items():
-        panel.plot([], [], "o", color=cycle[number % len(cycle)], label=name, ms=5)
-    panel.plot([], [], "o", color=_GREY, mfc=_GREY, label="warm", ms=5)
-    panel.plot([], [], "o", color=_GREY, mfc="white", label="cold", ms=5)
+        panel.plot(x, y, **style, mfc=style["color"] if row.cache == "warm" else "white")
+    for name, style in styles.items():
+        panel.plot([], [], **style, label=name)
+    if any(row.cache == "cold" for row in rows):
+        panel.plot([], [], "o", color=_GREY, label="warm", ms=5)
+        panel.plot([], [], "o", color=_GREY, mfc="white", label="cold", ms=5)
 
 
 def _by_flops(device: Mapping[str, Any], rows: Sequence[Row]) -> Any:
     plt = _pyplot()
-    figure, panel = plt.subplots(figsize=(WIDTH, 4.2), layout="constrained")
+    figure, panel = plt.subplots(figsize=(WIDTH, _HEIGHT), layout="constrained")
     intensity = [(r.flops or 0.0) / r.moved_bytes for r in rows]
     slope = max(device["copy_bytes_per_s"].values())
     ceilings = {name: rate for name, rate in device["flops_per_s"].items() if rate}
     top = max(ceilings.values(), default=max(intensity) * slope)
-    low, high = min(intensity) / 4, max(4 * max(intensity), 2 * top / slope)
+    knee = top / slope  # always in sight, with some of the slope before it
+    low, high = min(*intensity, knee) / 4, max(*intensity, knee) * 4
     panel.plot(
-        [low, top / slope],
+        [low, knee],
         [low * slope, top],
         color=_GREY,
         lw=1.5,
@@ -189,16 +196,16 @@ def _by_flops(device: Mapping[str, Any], rows: Sequence[Row]) -> Any:
     panel.set_xscale("log")
     panel.set_yscale("log")
     panel.set_xlim(low, high)
-    panel.yaxis.set_major_formatter(lambda y, _: words.amount(y, "flop/s"))
-    panel.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
-    panel.set_xlabel("declared flops per byte of the signature")
+    _marked(panel.yaxis, lambda y: words.amount(y, "flop/s"))
+    _marked(panel.xaxis, lambda x: f"{x:g}")
+    panel.set_xlabel("declared flops per byte of the signature (flop/B)")
     panel.set_ylabel("rate of the operator")
     return _finish(figure, panel, device, "above the slope: the data came from a cache")
 
 
 def _by_bytes(device: Mapping[str, Any], rows: Sequence[Row]) -> Any:
     plt = _pyplot()
-    figure, panel = plt.subplots(figsize=(WIDTH, 4.2), layout="constrained")
+    figure, panel = plt.subplots(figsize=(WIDTH, _HEIGHT), layout="constrained")
     for cache, (moved, seconds) in device["copy"].items():
         panel.plot(
             moved,
@@ -211,16 +218,17 @@ def _by_bytes(device: Mapping[str, Any], rows: Sequence[Row]) -> Any:
     _scatter(panel, rows, lambda r: (r.moved_bytes, r.moved_bytes / r.best_s))
     panel.set_yscale("log")
     _spaced(panel, [r.moved_bytes for r in rows])
-    panel.yaxis.set_major_formatter(lambda y, _: words.amount(y, "B/s"))
+    _marked(panel.yaxis, lambda y: words.amount(y, "B/s"))
     panel.set_xlabel("bytes read and written")
     panel.set_ylabel("bytes per second")
-    return _finish(figure, panel, device, "no flops are declared: the roof is the copy's")
+    return _finish(figure, panel, device, "under the copy: no flops are declared")
 
 
 def _finish(figure: Any, panel: Any, device: Mapping[str, Any], remark: str) -> Any:
-    panel.set_title(f"{device['device']}: {device['model']}  ({remark})", fontsize=9)
+    panel.set_title(f"{device['device']}: {device['model']} ({remark})", fontsize=9)
     handles, labels = panel.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(labels)))
+    figure.set_figheight(_HEIGHT + _LINE * max(0, len(labels) // 3 - 1))
     return figure
 
 
@@ -231,12 +239,18 @@ def figures(facts: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
     """Every plot of a run by its file's name, without ending."""
     found: dict[str, Any] = {}
     rows = [r for r in rows if r.moved_bytes > 0]  # the axes are logarithms
-    for device, group in groupby(sorted(rows, key=lambda r: r.device), key=lambda r: r.device):
-        found[_file_name("roofline", device)] = roofline(facts, list(group))
+    for device in sorted({r.device for r in rows}):
+        own = [r for r in rows if r.device == device]
+        for by, declared in (("flops", True), ("bytes", False)):
+            shown = [r for r in own if bool(r.flops) == declared]
+            if shown:
+                which = [by] * (len(shown) < len(own))  # only where there are both
+                found[_file_name("roofline", *which, device)] = roofline(facts, shown)
     by = lambda r: (r.operator, r.types, r.device)  # noqa: E731
     for (operator, types, device), group in groupby(sorted(rows, key=by), key=by):
         shown = list(group)
-        if len({r.moved_bytes for r in shown}) > 1:
+        moved = [r.moved_bytes for r in shown]
+        if max(moved) >= _SWEEP * min(moved):
             found[_file_name("sweep", operator, types, device)] = sweep(shown)
     return found
 

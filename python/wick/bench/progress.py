@@ -20,8 +20,14 @@ class Progress:
                 from rich.console import Console
                 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
                 from rich.progress import Progress as Bar
+                from rich.table import Column
 
-                columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+                last = Column(no_wrap=True, overflow="ellipsis")  # the one that gives way
+                columns = (
+                    BarColumn(bar_width=20),
+                    TimeElapsedColumn(table_column=Column(no_wrap=True, min_width=7)),
+                    TextColumn("{task.description}", markup=False, table_column=last),
+                )
                 self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
                 self._task = self._bar.add_task(what, total=1.0)
 

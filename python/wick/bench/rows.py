@@ -222,7 +222,9 @@ def measure(
     found = []
     cores = _cores(field_, device, effort.sample_s) if device.type == "cpu" else None
     for cache in caches:
-        floor, limit = roof.floor(call.read + call.written, cache, flops, _flop_type(case))
+        floor, limit = roof.floor(
+            call.read + call.written, call.touched, cache, flops, _flop_type(case)
+        )
         with device.quiet():
             times, run = _sample(field_, device, cache, effort)
         found.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 
 from .. import BuildError, _wick
-from . import compare, records, rows, table, target, verdict
+from . import compare, inputs, records, rows, table, target, verdict
 from .cuda import Cuda
 from .floor import CACHES, Roof
 from .host import Host
@@ -44,27 +45,46 @@ def _devices(wanted: str | None, threads: int) -> list[Any]:
     return found
 
 
+def _wanted(options: argparse.Namespace) -> tuple[str, ...]:
+    return tuple(options.types.replace(",", " ").split()) if options.types else ()
+
+
 def plan_calls(
-    operators: Sequence[Operator], options: argparse.Namespace
+    operators: Sequence[Operator], options: argparse.Namespace, verb: str
 ) -> list[tuple[Operator, Case]]:
-    """The calls: from --size, from the files of sizes, or from the signatures."""
-    wanted = tuple(options.types.replace(",", " ").split()) if options.types else ()
+    """The calls: from --size, from the files of sizes, or from the signatures. Says which operators
+    have none."""
+    wanted = _wanted(options)
     if not options.size:
-        return [(op, case) for op in operators for case in op.cases(wanted)]
-    shapes = Shapes("\n".join(options.size), "--size")
-    shapes.check({op.name: op.parameters for op in operators})
-    found = [
-        (op, Case(case.dims, {**types, **case.types}, case.scalars, case.absent))
-        for op in operators
-        for types in op.types(wanted)
-        for case in shapes.cases(op.name, op.parameters)
-    ]
-    if not found and all(op.types(wanted) for op in operators):
-        dims = [
-            f"{op.name} needs {', '.join(d for d, _ in op.parameters['dims'])}" for op in operators
+        found = [(op, case) for op in operators for case in op.cases(wanted)]
+    else:
+        shapes = Shapes("\n".join(options.size), "--size")
+        shapes.check({op.name: op.parameters for op in operators})
+        found = [
+            (op, Case(case.dims, {**types, **case.types}, case.scalars, case.absent))
+            for op in operators
+            for types in op.types(wanted)
+            for case in shapes.cases(op.name, op.parameters)
         ]
-        raise AskedWronglyError(f"--size: {'; '.join(dims)}")
+    planned = {id(op) for op, _ in found}
+    left_out = [_why_not(op, options) for op in operators if id(op) not in planned]
+    if left_out and not found:
+        raise AskedWronglyError("; ".join(left_out))
+    for why in left_out:
+        print(f"wick {verb}: not measured: {why}", file=sys.stderr)
     return found
+
+
+def _why_not(operator: Operator, options: argparse.Namespace) -> str:
+    """Of an operator without a call to measure."""
+    if not operator.types(_wanted(options)):
+        variable, listed = operator.parameters["variables"][0]
+        return f"--types {options.types}: {operator.name}'s {variable} is {' '.join(listed)}"
+    where = (
+        "--size" if options.size else operator.shapes_file and os.path.relpath(operator.shapes_file)
+    )
+    dims = ", ".join(dim for dim, _ in operator.parameters["dims"])
+    return f"{where or 'sizes'}: {operator.name} needs {dims}"
 
 
 class _Bench:
@@ -76,7 +96,7 @@ class _Bench:
         rounds = options.rounds or effort.rounds
         self.effort = Effort(rounds, effort.sample_s, effort.row_s, min(effort.least, rounds))
         self.rows: list[Row] = []
-        self.skipped: dict[tuple[str, str, str], list[str]] = {}  # operator, device, why: which
+        self.skipped: list[tuple[str, str, str, str]] = []  # operator, call, device, why
         self.stopped = False
         self.device_facts: list[dict[str, Any]] = []
 
@@ -89,7 +109,7 @@ class _Bench:
             self.device_facts.append(facts)
 
     def _measure(self, plan: list[tuple[Operator, Case]], device: Any, roof: Roof) -> None:
-        sizes = [max(1, self._moved(operator, case)) for operator, case in plan]
+        sizes = [max(1, self._touched(operator, case)) for operator, case in plan]
         roof.measure(sizes, self.caches, self.progress)
         tiny: dict[Any, dict[str, float]] = {}
         for i, (operator, case) in enumerate(plan):
@@ -112,15 +132,26 @@ class _Bench:
                 )
             except (RuntimeError, MemoryError) as error:
                 said = str(error).strip().splitlines() or [type(error).__name__]
-                self.skipped.setdefault((operator.name, device.name, said[0]), []).append(words)
+                self.skipped.append((operator.name, words, device.name, said[0]))
+
+    def say_skipped(self) -> None:
+        """Once for calls of an operator that differ in nothing but numbers."""
+        alike: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+        for name, words, device, why in self.skipped:
+            key = (name, device, re.sub(r"\d+", "#", why))
+            alike.setdefault(key, []).append((words, why))
+        for (name, device, _), calls in alike.items():
+            words, why = calls[0]
+            what = words if len(calls) == 1 else f"{name} at {len(calls)} sizes, as {words},"
+            print(f"wick bench: skipped {what} on {device}: {why}", file=sys.stderr)
 
     @staticmethod
-    def _moved(operator: Operator, case: Case) -> int:
+    def _touched(operator: Operator, case: Case) -> int:
         try:
             plan = _wick.plan(operator.namespace, operator.name, case.dims, case.types, case.absent)
         except RuntimeError as error:
             raise AskedWronglyError(f"{operator.name} {case.words()}: {error}") from None
-        return plan[2] + plan[3]
+        return inputs.touched_bytes(operator.parameters, plan[0], plan[2] + plan[3])
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
@@ -158,10 +189,13 @@ def bench(options: argparse.Namespace, words: list[str]) -> int:
     """Measures and reports; the exit code."""
     _check_outputs(options)
     earlier = records.read(options.compare) if options.compare else None
-    operators = target.find(options.operators, options.reference, options.shapes)
-    plan = plan_calls(operators, options)
-    if not plan:
-        raise AskedWronglyError("no call to measure: none of the operators has these types")
+    failed: list[str] = []
+    operators = target.find(options.operators, options.reference, options.shapes, failed)
+    for why in failed:
+        print(f"wick bench: {why}", file=sys.stderr)
+    if not operators:
+        return FAILED
+    plan = plan_calls(operators, options, "bench")
     devices = _devices(options.device, options.threads or torch.get_num_threads())
     was_busy = records.busy()
     with Progress("wick bench") as progress:
@@ -179,27 +213,28 @@ def bench(options: argparse.Namespace, words: list[str]) -> int:
             calls = [(op, case, device) for op, case in plan for device in devices]
             profiling.trace(options.profile, calls, work.asked, options.seed)
     facts = records.machine(work.device_facts, words, was_busy)
-    for (name, where, why), which in work.skipped.items():
-        what = which[0] if len(which) == 1 else f"{name} at {len(which)} sizes"
-        print(f"wick bench: skipped {what} on {where}: {why}", file=sys.stderr)
+    work.say_skipped()
     if not work.rows:
         if work.stopped:
             return STOPPED
-        print("wick bench: nothing was measured", file=sys.stderr)
+        hint = "" if options.size else "; --size, or NAME.shapes.txt beside the source, names sizes"
+        print(f"wick bench: nothing was measured{hint}", file=sys.stderr)
         return FAILED
     _report(work, facts, options)
     if work.stopped:
         print("wick bench: stopped before the end", file=sys.stderr)
         return STOPPED
+    if options.profile:
+        print(f"wick bench: wrote {options.profile}", file=sys.stderr)
     if earlier is None:
-        return OK
+        return FAILED if failed else OK
     found = compare.compare(earlier, (facts, work.rows))
     table.print_comparison(
         found, options.compare, sys.stderr if options.json == "-" else sys.stdout
     )
     if not found.changes:
         raise AskedWronglyError(f"--compare {options.compare}: no row of it is in this run")
-    return FAILED if found.of(compare.SLOWER) else OK
+    return FAILED if found.of(compare.SLOWER) or failed else OK
 
 
 def main(options: argparse.Namespace, words: list[str]) -> int:

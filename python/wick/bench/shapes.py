@@ -235,7 +235,7 @@ def _read_case(line: _Line, parameters: Mapping[str, Any]) -> Case:
             try:
                 case.scalars[name] = _read_scalar(p, text)
             except (KeyError, ValueError):
-                raise ShapesError(f"{line.place}: {name}={text} is not {p['type']}") from None
+                raise ShapesError(f"{line.place}: {name}={text}: expected {p['type']}") from None
     return Case(case.dims, case.types, case.scalars, tuple(absent))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, TextIO
@@ -22,6 +24,8 @@ COLOURS = {
     "nothing to move": "",
 }
 _WIDTH = 160  # where there is no terminal
+_GAP, _LEAST_VERDICT = 3, 20
+_HARD = "\N{NO-BREAK SPACE}"  # while lines are broken: a name and its figure stay together
 
 
 def _time(row: Row, name: str) -> str:
@@ -112,8 +116,33 @@ def about(facts: Mapping[str, Any]) -> list[str]:
 # ---- printing ----
 
 
+def _lines_of(rows: Sequence[Row]) -> list[list[str]]:
+    return [head(rows), *(cells(row, rows) for row in rows)]
+
+
+def _width(out: TextIO) -> int:
+    return shutil.get_terminal_size().columns if out.isatty() else _WIDTH
+
+
+def _fits(rows: Sequence[Row], width: int) -> bool:
+    """Whether a table leaves its last column, which may be broken into lines, enough room."""
+    *columns, _ = zip(*_lines_of(rows))
+    return sum(max(map(len, c)) + _GAP for c in columns) + _LEAST_VERDICT <= width
+
+
+def _print_blocks(rows: Sequence[Row], out: TextIO) -> None:
+    """For a narrow terminal: two or three lines per row."""
+    names = head(rows)[2:-1]
+    for row in rows:
+        sizes, cache, *figures, verdict = cells(row, rows)
+        pairs = [f"{name} {figure}".replace(" ", _HARD) for name, figure in zip(names, figures)]
+        for text in (f" {sizes}, {cache}: {verdict}", "   " + ", ".join(pairs)):
+            lines = textwrap.fill(text, _width(out), subsequent_indent="   ")
+            out.write(lines.replace(_HARD, " ") + "\n")
+
+
 def _print_plain(rows: Sequence[Row], out: TextIO) -> None:
-    lines = [head(rows), *(cells(row, rows) for row in rows)]
+    lines = _lines_of(rows)
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     for line in lines:
         text = [
@@ -129,7 +158,8 @@ def _print_rich(rows: Sequence[Row], out: TextIO) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(file=out, width=None if out.isatty() else _WIDTH, highlight=False)
+    # With both, since a width alone does not count where TERM is dumb.
+    console = Console(file=out, width=_width(out), height=25, highlight=False)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     names = head(rows)
     for i, name in enumerate(names):
@@ -155,7 +185,7 @@ def print_rows(facts: Mapping[str, Any], rows: Sequence[Row], out: TextIO | None
     out.write("\n".join(about(facts)) + "\n")
     for group in groups(rows):
         out.write(f"\n{title(group)}\n{group[0].signature}\n")
-        draw(group, out)
+        (draw if _fits(group, _width(out)) else _print_blocks)(group, out)
         for note in notes(group):
             out.write(f"  {note}\n")
 

@@ -19,13 +19,16 @@ import functools
 import glob
 import importlib.util
 import os
+import re
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import wick
 
-from .. import _wick
+from .. import BuildError, _wick
+from .._sources import sources_in
 from .shapes import Case, Shapes, cases_from_signature
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -46,7 +49,11 @@ def load_reference(path: str) -> Any:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise TargetError(f"{path}: {type(error).__name__}: {error}") from error
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == path]
+        line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else 1
+        said = error.msg if isinstance(error, SyntaxError) else error
+        raise TargetError(f"{path}:{line}: {type(error).__name__}: {said}") from error
     return module
 
 
@@ -198,6 +205,8 @@ def is_file(word: str) -> bool:
 
 def _load(word: str) -> list[tuple[Any, str | None]]:
     """Functions, and the file they were loaded from."""
+    if not os.path.exists(word):
+        word = re.sub(r"^wick(::|\.)(?=\w+$)", "", word)  # as reports print it
     if is_file(word):
         if not os.path.exists(word):
             raise TargetError(f"{word}: there is no such file")
@@ -209,14 +218,40 @@ def _load(word: str) -> list[tuple[Any, str | None]]:
         raise TargetError(str(error)) from None
 
 
-def find(words: Iterable[str], reference: str | None, shapes: str | None) -> list[Operator]:
-    """The operators that are named by files, modules or shipped names; all shipped ones if none is."""
+def _spread(words: Iterable[str]) -> list[str]:
+    """Folders as the sources in them; all shipped operators, if nothing is named."""
+    found: list[str] = []
+    for word in words:
+        inside = sources_in(word) if os.path.isdir(word) else [word]
+        if not inside:
+            raise TargetError(f"{word}: no operator file is in there")
+        found += inside
+    return found or [name for ns, name, _ in wick.operators() if ns == "wick"]
+
+
+def find(
+    words: Iterable[str],
+    reference: str | None,
+    shapes: str | None,
+    failed: list[str] | None = None,
+) -> list[Operator]:
+    """The operators that are named by files, modules, folders or shipped names; all shipped ones if
+    none is. Of several, one that does not load is told in `failed`, if that is given."""
     for path in filter(None, (reference, shapes)):
         if not os.path.exists(path):
             raise TargetError(f"{path}: there is no such file")
-    words = list(words) or [name for ns, name, _ in wick.operators() if ns == "wick"]
-    found = [pair for word in words for pair in _load(word)]
-    operators = [_operator(function, path, reference, shapes) for function, path in found]
-    if not operators:
-        raise TargetError(f"{', '.join(words)}: no operator is in it")
+    operators: list[Operator] = []
+    named = _spread(words)
+    for word in named:
+        try:
+            found = [_operator(f, path, reference, shapes) for f, path in _load(word)]
+            for operator in found:
+                operator.reference()  # whether its file can be read is known before anything runs
+            operators += found
+        except (BuildError, TargetError) as error:
+            if failed is None or len(named) == 1:
+                raise
+            failed.append(str(error))
+    if not operators and not failed:
+        raise TargetError(f"{', '.join(named)}: no operator is in it")
     return operators

@@ -89,7 +89,7 @@ def _poor_access(row: Row, _: list[Row]) -> Said | None:
         return None
     if row.limit == "flops":
         return "poor occupancy", "of the arithmetic units"
-    return "poor access pattern", "or arithmetic"
+    return "poor access pattern", "more bytes than counted, or arithmetic"
 
 
 _RULES: tuple[Callable[[Row, list[Row]], Said | None], ...] = (

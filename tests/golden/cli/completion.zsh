@@ -65,11 +65,11 @@ _wick()
             '--prototype[the C function to write]' \
             '--stub[the Python functions, as a stub file (.pyi)]' \
             '--glue[the C code that is generated around a source]' \
-            '--command[how wick.load calls the C compiler on that code]' \
+            '--command[how wick.load calls the C compiler on that code, and the flags for kernels]' \
             '--cache[where the modules lie that wick.load has built]' \
             '--assembly[the loops that the C compiler made of it]' \
-            '--sass[the instructions of its kernels (needs cuobjdump)]' \
-            '--resources[registers, stack and shared memory of its kernels, as ptxas gave them (needs cuobjdump)]' \
+            '--sass[the instructions of its kernels]' \
+            '--resources[registers, stack and shared memory of its kernels, as ptxas gave them; this and --sass need cuobjdump, of the CUDA toolkit or of triton]' \
             '--types=[for what is made of a source\: the element types, as "f32" or "f32 i64"]:TYPES:_files' \
             '--arch=[for --sass and --resources\: the GPU, as sm_90]:ARCH:_files' \
             '--flags[every compiler switch that Wick passes, and why]' \
