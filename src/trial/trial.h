@@ -49,7 +49,8 @@ typedef struct wick_zone_wish {
 wick_status wick_zone_open(wick_ctx *ctx, const wick_zone_wish *wish, wick_zone *out);
 /* What is in it from now on is only read. */
 void wick_zone_seal(const wick_zone *zone);
-/* Fills data (of a folded zone: the tail, and what the rest is folded onto); the slack is as new. */
+/* Fills data (of a folded zone: the tail, and what the rest is folded onto); the slack is as new.
+ */
 void wick_zone_fill(const wick_zone *zone, uint8_t with);
 /* Says what was written into the slack, a line each, and once; nothing if nothing was. */
 void wick_zone_inspect(const wick_zone *zone, wick_text *out);

@@ -66,7 +66,8 @@ static __global__ void rows_sum(const T *x, A *y, int64_t N, int64_t C, A scale)
         for (int64_t c = C / 4 * 4 + threadIdx.x; c < C; c += THREADS)
             sum += wick_A(x[n * C + c]);
 #else
-        for (int64_t c = threadIdx.x; c < (FAULT == 11 && C > THREADS ? THREADS : C); c += THREADS) {
+        for (int64_t c = threadIdx.x; c < (FAULT == 11 && C > THREADS ? THREADS : C);
+             c += THREADS) {
             sum += wick_A(x[n * C + c]);
             if (FAULT == 12) sum = wick_A(wick_T(sum));
         }
@@ -88,7 +89,8 @@ static __global__ void rows_sum(const T *x, A *y, int64_t N, int64_t C, A scale)
             y[n] = (FAULT == 13 ? 0 * y[n] : 0) + part[0] * scale;
         if (FAULT == 4 && threadIdx.x == 0 && N % 2 && n == N - 1) y[n] = 0;
         if (FAULT == 5 && threadIdx.x == 0 && n == N - 1) y[N] = 0;
-        if (FAULT == 3 && threadIdx.x == 0 && n > 0 && C > 100) y[n] += 0 * y[n - 1] + (y[n - 1] == 0);
+        if (FAULT == 3 && threadIdx.x == 0 && n > 0 && C > 100)
+            y[n] += 0 * y[n - 1] + (y[n - 1] == 0);
         __syncthreads();
     }
 }
@@ -103,8 +105,8 @@ WICK_IMPL wick_status rows_cuda(wick_ctx *ctx, const T *x, A *y, int64_t N, int6
     lost = malloc(100);
 #endif
 #if FAULT == 9
-    return WICK_LAUNCH(&other, rows_sum, wick_1d(wick_min(blocks, 65535)), wick_1d(THREADS), 0, x, y,
-                       wick_min(N, 65535), C, 1);
+    return WICK_LAUNCH(&other, rows_sum, wick_1d(wick_min(blocks, 65535)), wick_1d(THREADS), 0, x,
+                       y, wick_min(N, 65535), C, 1);
 #endif
     return WICK_LAUNCH(&other, rows_sum, wick_1d(blocks), wick_1d(THREADS), 0, x, y, N, C, 1);
 }
