@@ -26,6 +26,7 @@ GATED = (
     "AutogradCUDA",
     "AutogradMeta",
 )  # the gate's keys, as in src/torch/register.c
+BATCHED = ("FuncTorchBatched", "Batched")  # torch.func's vmap, and that of is_grads_batched
 
 _gradients: dict[tuple[str, str], Callable[..., Any]] = {}
 
@@ -179,6 +180,13 @@ def _refuse_writing(sig: Signature) -> Callable[..., Any]:
     return refuse
 
 
+class _Step(_SingleLevelFunction):
+    """A step of the graph: torch.autograd.Function without its `apply`, which is for calls from outside of a dispatcher's
+    kernel and sends them through functorch's transforms once more."""
+
+    _compiled_autograd_key = staticmethod(torch.autograd.Function._compiled_autograd_key)
+
+
 def _function(sig: Signature, run: Callable[..., Any]) -> Callable[..., Any]:
     """The operator's torch.autograd.Function, as something to call; `run` computes its forward."""
     found = _wick.gradient(sig.ns, sig.name)
@@ -190,8 +198,7 @@ def _function(sig: Signature, run: Callable[..., Any]) -> Callable[..., Any]:
     exec(compile(code, f"<gradient of {sig.qualname}>", "exec"), names)
     methods = {n: staticmethod(names[n]) for n in ("forward", "setup_context", "backward")}
     title = "".join(word.capitalize() for word in sig.name.split("_"))
-    # What torch.autograd.Function stands on: its own apply is for calls from outside a dispatcher's kernel.
-    return type(title, (_SingleLevelFunction,), methods).apply
+    return type(title, (_Step,), methods).apply
 
 
 def _like(output: torch.Tensor | None) -> tuple[Any, ...] | None:

@@ -874,6 +874,19 @@ def test_an_exception_holds_nothing_when_it_is_gone(cube: Made, door: str) -> No
     assert gone() is None
 
 
+def test_compiled_autograd(ops: Any) -> None:
+    """A backward that Dynamo captures as a whole, with every step of the graph in it."""
+    bias = torch.randn(4, requires_grad=True)
+    for rows in (3, 5):
+        x = torch.randn(rows, 4, requires_grad=True)
+        compiler = functools.partial(torch.compile, backend="aot_eager", fullgraph=True)
+        with torch._dynamo.compiled_autograd._enable(compiler):
+            ops.mul(ops.scale_bias_relu(x, bias, 2.0), x).sum().backward()
+        found, bias.grad = (x.grad, bias.grad), None
+        right = torch.autograd.grad((torch.relu(x * 2 + bias) * x).sum(), (x, bias))
+        torch.testing.assert_close(found, right)
+
+
 def test_the_graph_names_the_operator(ops: Any) -> None:
     x = torch.ones(2, 3, requires_grad=True)
     assert ops.relu(x).grad_fn.name() == "ReluBackward"
