@@ -85,10 +85,10 @@ static torch_error enter(wick_registration *r)
     e = e || add_kernel(r, BACKEND, "CompositeExplicitAutograd", wick_trampoline_backend(r->slot));
     if (e || !wick_torch_internals_usable()) return e; /* then Python adds the others */
     e = add_kernel(r, BATCH, "FuncTorchBatched", wick_trampoline_batch(r->slot));
-    /* The vmap of is_grads_batched, which torch means to give up: it may not be there. */
-    if (!e) (void)add_kernel(r, OLD_BATCH, "Batched", wick_trampoline_batch(r->slot));
     for (int i = 0; i < N_GATES; i++)
         e = e || add_kernel(r, GATES + i, gate_keys[i], wick_trampoline_gate(r->slot));
+    /* The vmap of is_grads_batched, which torch means to give up: a later one may not have it. */
+    if (!e) (void)add_kernel(r, OLD_BATCH, "Batched", wick_trampoline_batch(r->slot));
     return e;
 }
 
