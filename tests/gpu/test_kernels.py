@@ -47,12 +47,26 @@ MATRICES += [(3, 65537), (2, 70000), (300, 4096), (5, 0), (0, 0)]
 # Q = 1: rows that part of a warp, a warp, a block and several blocks take
 ROW_SHAPES = [(1, 1, 1), (2, 0, 1), (0, 3, 1), (100003, 1, 1), (70001, 2, 1), (65537, 3, 1)]
 ROW_SHAPES += [(5000, 7, 1), (5000, 8, 1), (999, 16, 1), (999, 31, 1), (999, 33, 1), (777, 64, 1)]
-ROW_SHAPES += [(500, 127, 1), (500, 128, 1), (333, 129, 1), (333, 255, 1), (100, 256, 1), (99, 257, 1)]
+ROW_SHAPES += [
+    (500, 127, 1),
+    (500, 128, 1),
+    (333, 129, 1),
+    (333, 255, 1),
+    (100, 256, 1),
+    (99, 257, 1),
+]
 ROW_SHAPES += [(70000, 300, 1), (40, 1024, 1), (40, 1025, 1), (3000, 4096, 1), (3000, 4099, 1)]
 ROW_SHAPES += [(7, 16384, 1), (7, 16385, 1), (300, 70001, 1), (3, 1000003, 1), (1, 3000017, 1)]
 # Q > 1: columns in packs and alone, few and many of them, rows that blocks share
 COLUMN_SHAPES = [(3, 0, 4), (0, 3, 4), (3, 4, 0), (1, 1, 2), (1, 5, 2), (2, 300, 3), (1, 100003, 2)]
-COLUMN_SHAPES += [(1, 40009, 7), (3, 129, 31), (3, 129, 32), (3, 129, 33), (1, 70001, 8), (2, 127, 64)]
+COLUMN_SHAPES += [
+    (1, 40009, 7),
+    (3, 129, 31),
+    (3, 129, 32),
+    (3, 129, 33),
+    (1, 70001, 8),
+    (2, 127, 64),
+]
 COLUMN_SHAPES += [(2, 129, 65), (1, 4099, 128), (1, 777, 513), (1, 300, 1025), (3, 37, 2051)]
 COLUMN_SHAPES += [(100003, 3, 2), (40, 7, 1000), (70001, 2, 4), (1, 2, 100003), (1, 65537, 16)]
 COLUMN_SHAPES += [(1, 3, 65536), (5, 1000, 129), (1, 8192, 1024), (17, 1, 4096)]
@@ -141,7 +155,11 @@ def moved(x: Tensor, first: int) -> Tensor:
 def test_inputs_may_start_anywhere(dtype: torch.dtype, size: int) -> None:
     a, b, dy = (numbers(size, dtype=dtype) for _ in range(3))
     for first in (1, 2, 3, 7):
-        for x, y in ((moved(a, first), b), (a, moved(b, first)), (moved(a, first), moved(b, first))):
+        for x, y in (
+            (moved(a, first), b),
+            (a, moved(b, first)),
+            (moved(a, first), moved(b, first)),
+        ):
             check_mul(ops, x, y)
             check_muladd(ops, x, y)
             check_add_out(ops, x, y)
@@ -386,7 +404,7 @@ def test_sums_lose_no_more_than_a_thread_does() -> None:
     tolerance = want * unit(torch.float32) * 16
     assert (f64(ops.reduce_sum(x)) - want).abs() <= tolerance
     assert (f64(ops.reduce_sum_dim(x.view(1, -1, 1))[0, 0]) - want).abs() <= tolerance
-    columns = x[: 30_000_000].view(1, -1, 6)
+    columns = x[:30_000_000].view(1, -1, 6)
     off = (f64(ops.reduce_sum_dim(columns)) - f64(columns).sum(1)).abs()
     assert bool((off <= f64(columns).sum(1) * unit(torch.float32) * 16).all())
 
@@ -459,7 +477,11 @@ def test_a_captured_sum_is_right_at_every_replay() -> None:
     by = torch.ones((), device="cuda")
 
     def step() -> list[Tensor]:
-        sums = [ops.reduce_sum(x), ops.reduce_sum_dim(matrix[None]), ops.reduce_sum_dim(x.view(1, -1, 1))]
+        sums = [
+            ops.reduce_sum(x),
+            ops.reduce_sum_dim(matrix[None]),
+            ops.reduce_sum_dim(x.view(1, -1, 1)),
+        ]
         sums += ops.scale_bias_relu_learned_backward(matrix, matrix, bias, by)
         return sums + [ops.reduce_sum(x * 2)]
 
