@@ -306,7 +306,7 @@ def test_a_training_step_can_be_captured(op: Op) -> None:
     torch.testing.assert_close(list(ours.parameters()), list(theirs.parameters()))
 
 
-def test_exported_and_compiled_ahead(op: Op, tmp_path: Path) -> None:
+def test_exported(op: Op) -> None:
     torch.manual_seed(8)
     model = Model(op).to("cuda", F64)
     rows = torch.export.Dim("rows", min=2, max=100)
