@@ -16,7 +16,7 @@ from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
 from . import _wick
-from ._signature import FLOATS, Signature, signature
+from ._signature import FLOATS, Param, Signature, signature
 
 # Where torch.library writes down what was registered; absent in a torch that keeps its books differently.
 _registered = getattr(torch.library, "_impls", None)
@@ -26,6 +26,7 @@ GATED = (
     "AutogradCUDA",
     "AutogradMeta",
 )  # the gate's keys, as in src/torch/register.c
+BATCHED = ("FuncTorchBatched", "Batched")  # torch.func's vmap, and that of is_grads_batched
 
 _gradients: dict[tuple[str, str], Callable[..., Any]] = {}
 
@@ -122,8 +123,22 @@ def _refuse_tangents(sig: Signature, values: tuple[Any, ...]) -> None:
 
 
 def _make(sig: Signature) -> Callable[..., Any]:
-    if sig.writes:
-        return _refuse_writing(sig)
+    results = any(p.kind == "tensor" for p in sig.outputs)
+    if sig.writes and (not results or _wick.gradient(sig.ns, sig.name) is None):
+        return _refuse_writing(sig, sig.inputs)
+    call = _make_differentiable(sig)
+    if not sig.writes:
+        return call
+    refuse = _refuse_writing(sig, [p for p in sig.inputs if p.in_place])
+
+    def call_and_write(*args: Any) -> Any:
+        refuse(*args)
+        return call(*args)
+
+    return call_and_write
+
+
+def _make_differentiable(sig: Signature) -> Callable[..., Any]:
     written_by_hand = f"{sig.ns}/{sig.name}/Autograd"
     apply = _function(sig, sig.function)
     within: list[Callable[..., Any]] = []
@@ -164,19 +179,27 @@ def _apply_within_transform(apply: Callable[..., Any], args: tuple[Any, ...]) ->
         functorch.set_single_level_autograd_function_allowed(allowed)
 
 
-def _refuse_writing(sig: Signature) -> Callable[..., Any]:
-    def refuse(*args: Any) -> Any:
-        needing = [
-            p.name
-            for p, v in zip(sig.inputs, args)
-            if isinstance(v, torch.Tensor) and v.requires_grad
-        ]
-        raise RuntimeError(
-            f"{sig.name}: {needing[0]} requires grad, but the operator writes {sig.writes[0]} in place and has no "
-            "gradient: call it under torch.no_grad(), or detach the argument"
-        )
+def _refuse_writing(sig: Signature, inputs: list[Param]) -> Callable[..., Any]:
+    """For those inputs; what is written beside results that have a gradient has none itself."""
+    names = {p.name for p in inputs}
+
+    def refuse(*args: Any) -> None:
+        for p, v in zip(sig.inputs, args):
+            if p.name in names and isinstance(v, torch.Tensor) and v.requires_grad:
+                written = p.name if p.in_place else sig.writes[0]
+                raise RuntimeError(
+                    f"{sig.name}: {p.name} requires grad, but the operator writes {written} in place and has no "
+                    "gradient: call it under torch.no_grad(), or detach the argument"
+                )
 
     return refuse
+
+
+class _Step(_SingleLevelFunction):
+    """A step of the graph: torch.autograd.Function without its `apply`, which is for calls from outside of a dispatcher's
+    kernel and sends them through functorch's transforms once more."""
+
+    _compiled_autograd_key = staticmethod(torch.autograd.Function._compiled_autograd_key)
 
 
 def _function(sig: Signature, run: Callable[..., Any]) -> Callable[..., Any]:
@@ -190,8 +213,7 @@ def _function(sig: Signature, run: Callable[..., Any]) -> Callable[..., Any]:
     exec(compile(code, f"<gradient of {sig.qualname}>", "exec"), names)
     methods = {n: staticmethod(names[n]) for n in ("forward", "setup_context", "backward")}
     title = "".join(word.capitalize() for word in sig.name.split("_"))
-    # What torch.autograd.Function stands on: its own apply is for calls from outside a dispatcher's kernel.
-    return type(title, (_SingleLevelFunction,), methods).apply
+    return type(title, (_Step,), methods).apply
 
 
 def _like(output: torch.Tensor | None) -> tuple[Any, ...] | None:

@@ -223,7 +223,8 @@ def gate(ns: str, name: str) -> None:
     library = torch.library.Library(ns, "IMPL")
     for key in _autograd.GATED:
         library.impl(name, kernel, key)
-    library.impl(name, _autograd.batch_kernel(ns, name), "FuncTorchBatched")
+    for key in _autograd.BATCHED:
+        library.impl(name, _autograd.batch_kernel(ns, name), key)
     _gates[ns, name] = library
 
 

@@ -8,6 +8,7 @@ Imported when the first batched tensor arrives.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,11 +19,17 @@ from ._signature import Dim, Param, Signature, signature
 
 _functorch = torch._C._functorch
 _BATCHED = torch._C.DispatchKeySet(torch._C.DispatchKey.FuncTorchBatched)
+_OLD = torch._C._parse_dispatch_key("Batched")  # DispatchKey does not list it
+
+Result = tuple[Any, int | None]  # a result, and where its batch dim is
 
 
 def batched(ns: str, name: str, args: tuple[Any, ...]) -> Any:
-    """A kernel for FuncTorchBatched: takes one level of batching off, calls, and puts it on again."""
-    sig, interpreter = signature(ns, name), retrieve_current_functorch_interpreter()
+    """A kernel for FuncTorchBatched and Batched: takes one level of batching off, calls, and puts it on again."""
+    sig = signature(ns, name)
+    if any(_is_old(v) for v in args):
+        return _batched_by_autograd(sig, list(args))
+    interpreter = retrieve_current_functorch_interpreter()
     level = interpreter.level()
     values, at = [], []
     for v in args:
@@ -34,16 +41,47 @@ def batched(ns: str, name: str, args: tuple[Any, ...]) -> Any:
         if all(dim is None for dim in at):
             return _call(sig, values)
         found = _Batch(sig, values, at, interpreter.batch_size()).run()
-    results = [r if at is None else _functorch._add_batch_dim(r, at, level) for r, at in found]
+    return _wrap(found, lambda r, at: _functorch._add_batch_dim(r, at, level))
+
+
+def _batched_by_autograd(sig: Signature, args: list[Any]) -> Any:
+    """The vmap of torch.autograd.grad(..., is_grads_batched=True), which is older than torch.func's and knows no
+    interpreter: its levels are counted, and a tensor does not tell which of them it has."""
+    level = torch._C._vmapmode_increment_nesting() - 1
+    torch._C._vmapmode_decrement_nesting()
+    sizes = [_size_at(v, level) for v in args]
+    while all(size is None for size in sizes):  # a call with tensors of an outer vmap alone
+        level -= 1
+        sizes = [_size_at(v, level) for v in args]
+    batch = next(size for size in sizes if size is not None)
+    values = [
+        v if size is None else torch._remove_batch_dim(v, level, size, 0)
+        for v, size in zip(args, sizes)
+    ]
+    found = _Batch(sig, values, [None if size is None else 0 for size in sizes], batch).run()
+    return _wrap(found, lambda r, at: torch._add_batch_dim(r, at, level))
+
+
+def _is_old(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and torch._C._dispatch_keys(value).has(_OLD)
+
+
+def _size_at(value: Any, level: int) -> int | None:
+    """How many a tensor is at this level; None for what is not batched there, and is then as many as is said."""
+    if not _is_old(value):
+        return None
+    size, same = (torch._remove_batch_dim(value, level, n, 0).shape[0] for n in (1, 2))
+    return size if size == same else None
+
+
+def _wrap(found: list[Result], add: Callable[[torch.Tensor, int], torch.Tensor]) -> Any:
+    results = [r if at is None else add(r, at) for r, at in found]
     return results[0] if len(results) == 1 else tuple(results) or None
 
 
 def _call(sig: Signature, values: list[Any]) -> Any:
     positional, wanted = sig.split(tuple(values))
     return sig.overload(*positional, **wanted)
-
-
-Result = tuple[Any, int | None]  # a result, and where its batch dim is
 
 
 class _Batch:

@@ -14,7 +14,7 @@
 /* A library object per kernel: its deletion undoes it. The gate is on the autograd key of each
  * device, not on the one for all of them: that is where torch.library.register_autograd puts a
  * gradient that is written by hand, and torch would warn of the two. */
-enum { DEFINITION, BACKEND, BATCH, GATES, N_GATES = 3, N_LIBRARIES = GATES + N_GATES };
+enum { DEFINITION, BACKEND, BATCH, OLD_BATCH, GATES, N_GATES = 3, N_LIBRARIES = GATES + N_GATES };
 static const char *const gate_keys[N_GATES] = {"AutogradCPU", "AutogradCUDA", "AutogradMeta"};
 
 struct wick_registration {
@@ -87,6 +87,8 @@ static torch_error enter(wick_registration *r)
     e = add_kernel(r, BATCH, "FuncTorchBatched", wick_trampoline_batch(r->slot));
     for (int i = 0; i < N_GATES; i++)
         e = e || add_kernel(r, GATES + i, gate_keys[i], wick_trampoline_gate(r->slot));
+    /* The vmap of is_grads_batched, which torch means to give up: a later one may not have it. */
+    if (!e) (void)add_kernel(r, OLD_BATCH, "Batched", wick_trampoline_batch(r->slot));
     return e;
 }
 

@@ -217,3 +217,26 @@ def test_compiled() -> None:
     for rows in (8, 16, 24):
         x, b = tensor(rows, 32, dtype=torch.float32), tensor(32, dtype=torch.float32)
         torch.testing.assert_close(compiled(x, b), model(x, b))
+
+
+@pytest.mark.parametrize("door", ["torch.ops", "wick.ops", "compiled"])
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_the_gradient_of_a_number_on_the_cpu_is_there_too(dtype: torch.dtype, door: str) -> None:
+    torch.manual_seed(7)
+    op = ops.scale_bias_relu_learned if door == "torch.ops" else wick.ops.scale_bias_relu_learned
+    if door == "compiled":
+        op = torch.compile(lambda x, b, s: wick.ops.scale_bias_relu_learned(x, b, s) * 1)
+    x, bias = tensor(33, 65, dtype=dtype), tensor(65, dtype=dtype)
+    scale = torch.tensor(1.5, dtype=sums(dtype))
+    there = [x, bias, scale.cuda()]
+    for leaf in (x, bias, scale, there[2]):
+        leaf.requires_grad_()
+    dy = torch.randn_like(x)
+    mixed = torch.autograd.grad(op(x, bias, scale), (x, bias, scale), dy)
+    right = torch.autograd.grad(ops.scale_bias_relu_learned(*there), there, dy)
+    assert [g.device for g in mixed] == [x.device, bias.device, torch.device("cpu")]
+    assert mixed[2].dtype == scale.dtype and mixed[2].shape == ()
+    for a, b in zip(mixed, right):
+        torch.testing.assert_close(a.cuda(), b)
+    (alone,) = torch.autograd.grad(op(x.detach(), bias.detach(), scale), scale, dy)
+    torch.testing.assert_close(alone, mixed[2])

@@ -636,6 +636,71 @@ def test_what_is_written_in_place_has_no_gradient(make: Maker, door: str) -> Non
     assert x.tolist() == [0.0] * 3
 
 
+CENTER = """\
+WICK_OP(OP, "x: f64[N, C], mean!: f64[C], count!: i64[], k: float = 1.0 -> y: f64[N, C]");
+WICK_OP(OP_backward, "dy: f64[N, C], k: float -> dx: f64[N, C]");
+WICK_FN double OP_column(const double *x, double k, double *y, int64_t N, int64_t C)
+{
+    double sum = 0;
+    for (int64_t n = 0; n < N; n++)
+        sum += x[n * C] / (double)N;
+    for (int64_t n = 0; n < N; n++)
+        y[n * C] = k * (x[n * C] - sum);
+    return sum;
+}
+WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, const double *x, double *mean, int64_t *count, double k, double *y,
+                             int64_t N, int64_t C)
+{
+    (void)ctx;
+    ++*count;
+    for (int64_t c = 0; c < C; c++)
+        mean[c] = (mean[c] + OP_column(x + c, k, y + c, N, C)) / 2;
+    return WICK_OK;
+}
+WICK_IMPL wick_status OP_backward_cpu(wick_ctx *ctx, const double *dy, double k, double *dx, int64_t N, int64_t C)
+{
+    (void)ctx;
+    for (int64_t c = 0; c < C; c++)
+        OP_column(dy + c, k, dx + c, N, C);
+    return WICK_OK;
+}
+"""
+
+
+def center(x: torch.Tensor, mean: torch.Tensor, count: torch.Tensor, k: float) -> torch.Tensor:
+    with torch.no_grad():
+        count.add_(1)
+        mean.copy_((mean + x.mean(0)) / 2)
+    return k * (x - x.mean(0))
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+def test_what_is_written_beside_results_does_not_stop_their_gradient(
+    make: Maker, door: str, backend: str | None
+) -> None:
+    """Running statistics, as batch norm has them."""
+    op = make(CENTER)
+    found = []
+    for f in (op.by(door), center):
+        torch.manual_seed(1)
+        w, mean, count = exact(3), torch.zeros(3, dtype=torch.float64), torch.tensor(0)
+
+        def step(x: torch.Tensor, f=f, w=w, mean=mean, count=count) -> torch.Tensor:
+            return (f(x * w, mean, count, 2.0) ** 3).sum()
+
+        call = torch.compile(step, backend=backend, fullgraph=True) if backend else step
+        gradients = []
+        for _ in range(3):
+            (g,) = torch.autograd.grad(call(torch.randn(5, 3, dtype=torch.float64)), w)
+            gradients.append(g)
+        found.append((gradients, mean, count))
+    torch.testing.assert_close(*found)
+    assert found[0][2].item() == 3
+    x, mean = torch.ones(2, 3, dtype=torch.float64), exact(3)
+    with pytest.raises(RuntimeError, match=f"{op.name}: mean requires grad, but .* writes mean in"):
+        op.by(door)(x.requires_grad_(), mean, torch.tensor(0))
+
+
 def test_a_number_does_not_lose_a_gradient() -> None:
     """torch.ops reads the number out of the tensor, with a warning of torch's; here that is refused."""
     x, bias, scale = torch.randn(3, 4), torch.randn(4), torch.tensor(2.0, requires_grad=True)
@@ -872,6 +937,19 @@ def test_an_exception_holds_nothing_when_it_is_gone(cube: Made, door: str) -> No
     gone = fail()
     gc.collect()
     assert gone() is None
+
+
+def test_compiled_autograd(ops: Any) -> None:
+    """A backward that Dynamo captures as a whole, with every step of the graph in it."""
+    bias = torch.randn(4, requires_grad=True)
+    for rows in (3, 5):
+        x = torch.randn(rows, 4, requires_grad=True)
+        compiler = functools.partial(torch.compile, backend="aot_eager", fullgraph=True)
+        with torch._dynamo.compiled_autograd._enable(compiler):
+            ops.mul(ops.scale_bias_relu(x, bias, 2.0), x).sum().backward()
+        found, bias.grad = (x.grad, bias.grad), None
+        right = torch.autograd.grad((torch.relu(x * 2 + bias) * x).sum(), (x, bias))
+        torch.testing.assert_close(found, right)
 
 
 def test_the_graph_names_the_operator(ops: Any) -> None:

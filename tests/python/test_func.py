@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from support import Made
+from torch._vmap_internals import _vmap
 from torch.func import functional_call, grad, jacrev, jvp, stack_module_state, vjp, vmap
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -110,6 +111,33 @@ COMPOSITIONS: dict[str, Callable[[Function], torch.Tensor]] = {
 def test_transforms_compose(cube: Made, door: str, name: str) -> None:
     compute = COMPOSITIONS[name]
     torch.testing.assert_close(compute(cube.by(door)), compute(lambda x: x * x * x))
+
+
+@pytest.mark.parametrize("name", ["cube", "mul", "scale_bias_relu_learned", "reduce_sum_dim"])
+def test_the_vmap_of_autograd(cube: Made, door: str, name: str) -> None:
+    """is_grads_batched and what stands on it: another vmap than torch.func's."""
+    ops = torch.ops.wick if door == "torch" else wick.ops
+    s = torch.tensor(0.7, dtype=torch.float64)
+    ours, theirs = {
+        "cube": (cube.by(door), lambda x: x * x * x),
+        "mul": (lambda x: ops.mul(x, x[:1].expand(3, 4)), lambda x: x * x[:1]),
+        "scale_bias_relu_learned": (
+            lambda x: ops.scale_bias_relu_learned(x, x[0], s * x[0, 0]),
+            lambda x: torch.relu(x * s * x[0, 0] + x[0]),
+        ),
+        "reduce_sum_dim": (lambda x: ops.reduce_sum_dim(x[None])[0], lambda x: x.sum(0)),
+    }[name]
+    x = X.clone().requires_grad_()
+    assert torch.autograd.gradcheck(ours, (x,), check_batched_grad=True)
+    found = []
+    for f in (ours, theirs):
+        y = f(x)
+        dy = torch.linspace(-1, 1, 5 * y.numel(), dtype=torch.float64).view(5, *y.shape)
+        (dx,) = torch.autograd.grad(y, x, dy, is_grads_batched=True)
+        both = _vmap(lambda u, f=f: _vmap(lambda v, f=f: f(v) + f(u))(torch.stack([X, Y])))
+        jacobian = torch.autograd.functional.jacobian(f, X, vectorize=True)
+        found.append((dx, jacobian, both(torch.stack([Y, X, Y]))))
+    torch.testing.assert_close(*found)
 
 
 def test_forward_mode_is_refused(cube: Made, door: str) -> None:

@@ -36,7 +36,7 @@ Test(bridge, with_internals_there_are_gates_and_a_kernel_for_vmap)
 {
     torch_begin_with_internals();
     registered("f", "a: int -> n: int", one);
-    cr_assert_eq(fake_live().libraries, 6);
+    cr_assert_eq(fake_live().libraries, 7);
     static const char *const keys[] = {"AutogradCPU", "AutogradCUDA", "AutogradMeta"};
     for (int i = 0; i < 3; i++) {
         torch_ivalue stack[1] = {7};
@@ -152,7 +152,7 @@ static long walk(wick_op *op, void (*inject)(long), wick_status status)
         cr_assert_eq(fake_live().libraries, 0, "failure %ld", n);
         cr_assert_eq(wick_memory_live(), live, "failure %ld", n);
     }
-    cr_assert_eq(fake_live().libraries, 6);
+    cr_assert_geq(fake_live().libraries, 6); /* the last one, for the older vmap, may be missing */
     cr_assert_eq(run(), 1);
     return n - 1;
 }
