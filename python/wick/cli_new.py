@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import glob
+import importlib.util
 import keyword
 import os
 import re
@@ -207,7 +208,10 @@ def _run(options: argparse.Namespace) -> None:
     if options.package:
         folder = os.path.join(folder, name)
         written = _write(package_files(name), folder, options.force)
-        steps = [f"cd {folder}", "pip install -e .", "python -m pytest"]
+        # Where the tools are at hand the Wick at hand builds; else pip fetches them all.
+        tools = importlib.util.find_spec("scikit_build_core")
+        install = f"pip install {'--no-build-isolation ' if tools else ''}-e ."
+        steps = [f"cd {folder}", install, "python -m pytest"]
     else:
         package = _package_in(folder)
         written = _write(operator_files(name, package, options.cuda), folder, options.force)

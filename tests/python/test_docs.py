@@ -5,8 +5,8 @@
     ```pycon    a Python session (doctest; `...` stands for any text)
 
 A title says more: title="FILE" writes the block to FILE, title="FILE, continued" appends it, and
-title="on a GPU" leaves it out where there is none. Blocks of other kinds are only shown. A page's
-Python blocks share their names.
+title="on a GPU" leaves it out where there is none, title="with numbers of its own" on a console takes
+any number for a number. Blocks of other kinds are only shown. A page's Python blocks share their names.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ PAGES = [
     "docs/compile.md",
     "docs/errors.md",
     "docs/check.md",
+    "docs/reports.md",
     "docs/calling.md",
     "docs/nn.md",
     "docs/c-api.md",
@@ -43,6 +44,8 @@ PAGES = [
     "examples/rnnt/README.md",
     "examples/inductor/README.md",
 ]
+PIP = {"NO_INDEX": "1", "NO_DEPS": "1", "CONFIG_FILE": os.devnull, "ROOT_USER_ACTION": "ignore"}
+NUMBER = re.compile(r"(?<![A-Za-z])\d(?:[\d,]|\\?\.(?=\d))*")
 PROGRESS = re.compile(r"wick build: (\[\d+/|built \d+ operator)")
 
 
@@ -60,14 +63,20 @@ def blocks(text: str) -> list[Block]:
     return [Block(m[1], m[2] or "", m[3], text.count("\n", 0, m.start()) + 1) for m in found]
 
 
-def run_console(text: str, where: str) -> None:
+def pattern_of(expected: list[str], any_number: bool) -> str:
+    """What is printed, as a regular expression."""
+    pattern = r"\n".join(re.escape(line).replace(r"\.\.\.", ".*") for line in expected)
+    return NUMBER.sub(lambda _: NUMBER.pattern, pattern) if any_number else pattern
+
+
+def run_console(text: str, where: str, any_number: bool) -> None:
     commands = [line[2:] for line in text.splitlines() if line.startswith("$ ")]
     expected = [line for line in text.splitlines() if not line.startswith("$ ")]
     both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     done = subprocess.run(["bash", "-c", "\n".join(commands)], text=True, timeout=240, **both)
     # What a build says of its progress and its time is another each time.
     said = [line for line in done.stdout.splitlines() if not PROGRESS.match(line)]
-    pattern = r"\n".join(re.escape(line).replace(r"\.\.\.", ".*") for line in expected)
+    pattern = pattern_of(expected, any_number)
     assert re.fullmatch(pattern, "\n".join(said), re.S), f"{where}\n{done.stdout}"
 
 
@@ -101,12 +110,20 @@ def run_page(page: str) -> None:
         if block.title == "on a GPU" and not torch.cuda.is_available():
             continue
         if block.kind == "console":
-            run_console(block.text, where)
+            run_console(block.text, where, block.title == "with numbers of its own")
             ran += 1
         elif block.kind == "pycon":
             run_python(block.text, where, names)
             ran += 1
     assert ran > 0, f"{page} shows nothing that runs"
+
+
+def test_any_number_is_a_number() -> None:
+    pattern = pattern_of(["f16: 1,204 cases, y[3] is 0.25, ... s"], True)
+    assert re.fullmatch(pattern, "f16: 7 cases, y[12] is 1.5, 3.4 s")
+    assert not re.fullmatch(pattern, "f32: 7 cases, y[12] is 1.5, 3.4 s")
+    assert not re.fullmatch(pattern, "f16: no cases, y[12] is 1.5, 3.4 s")
+    assert not re.fullmatch(pattern_of(["1 case"], False), "2 case")
 
 
 def compiler_is_gcc() -> bool:
@@ -120,10 +137,16 @@ def test_page(page: str, tmp_path: Path) -> None:
     """In a process of its own: operators of other tests may have the names that a page uses."""
     if page == "docs/cuda.md" and not has_nvrtc():
         pytest.skip("NVRTC is not installed")
+    if page == "docs/first-operator.md":
+        pytest.importorskip("scikit_build_core", reason="its last step builds a package")
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     folders = [os.path.dirname(find_wick()), os.path.dirname(sys.executable), os.environ["PATH"]]
     environment = {**os.environ, "PATH": os.pathsep.join(folders), "LC_ALL": "C.UTF-8"}
     environment.pop("CC", None)
+    # What a page installs goes into its own folder, and nothing is fetched for it.
+    environment |= {f"PIP_{name}": value for name, value in PIP.items()}
+    paths = [str(tmp_path / "site"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment |= {"PIP_TARGET": str(tmp_path / "site"), "PYTHONPATH": os.pathsep.join(paths)}
     words = [sys.executable, __file__, page]
     done = subprocess.run(
         words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
@@ -132,15 +155,26 @@ def test_page(page: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
-def test_the_kernel_of_the_tutorial_compiles(tmp_path: Path, monkeypatch) -> None:
-    """Where there is no GPU to run it on."""
+def test_kernels_of_the_pages_compile(tmp_path: Path, monkeypatch) -> None:
+    """Where there is no GPU to run them on: every file of every page that has one."""
     monkeypatch.chdir(tmp_path)
-    for block in blocks((ROOT / "docs/first-operator.md").read_text()):
-        write_block(block)
-    assert "__global__" in Path("unit_rows.c").read_text()
-    words = [find_wick(), "build", "unit_rows.c", "-o", "unit_rows.so", "--arch", "sm_90"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
+    for page in PAGES:
+        for block in blocks((ROOT / page).read_text()):
+            write_block(block)
+    files = [p for p in sorted(Path().glob("*.c*")) if "__global__" in p.read_text()]
+    assert [p.name for p in files] == [
+        "existing.cu",
+        "row_shares.cu",
+        "soft_sign.cu",
+        "unit_rows.c",
+        "wrong.cu",
+    ]
+    for file in files:
+        if file.name == "existing.cu" and not shutil.which("nvcc"):
+            continue
+        words = [find_wick(), "build", file.name, "-o", f"{file.stem}.so", "--arch", "sm_90"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=240)
+        assert (done.returncode == 0) == (file.name != "wrong.cu"), done.stderr
 
 
 @pytest.mark.parametrize(
@@ -151,6 +185,22 @@ def test_links_lead_somewhere(page: str) -> None:
     for link in re.findall(r"\]\(([^)#]+)[^)]*\)", source.read_text()):
         if not link.startswith("http"):
             assert (source.parent / link).exists(), f"{page}: {link}"
+
+
+def test_commands_that_are_only_shown_exist() -> None:
+    """Verbs and options, in blocks and in running text, of all pages."""
+    helps: dict[str, str] = {}
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    for page in pages:
+        for command in re.findall(r"(?:^\$? ?|`)wick ([a-z]+(?![:\w])[^`\n]*)", page.read_text(), re.M):
+            verb, *words = command.split("#")[0].split()
+            if verb not in helps:
+                done = subprocess.run([find_wick(), verb, "--help"], capture_output=True, text=True)
+                assert done.returncode == 0, f"{page.name}: wick {command}"
+                helps[verb] = done.stdout
+            for option in [w.split("=")[0] for w in words if re.match(r"--[a-z]", w)]:
+                assert option in helps[verb], f"{page.name}: wick {command}"
+    assert {"bench", "check", "show", "build", "new", "tune", "doctor", "cache"} <= set(helps)
 
 
 def test_index_lists_every_page() -> None:
