@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _wick
 from ._load import Loaded
+from .check.crew import Crew
 from .check.report import lines
 from .check.run import JUDGES, Options, Report, Target
 from .check.run import check as _run
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     import pytest
 
 __all__ = ["NotChecked", "check"]
+
+_crew = Crew()  # processes that have imported torch, kept from one check to the next
 
 
 class NotChecked(RuntimeError):
@@ -38,7 +41,8 @@ def _operator(what: Any) -> tuple[str, str, str]:
     """Namespace, name and file of an operator, given as a function of Wick's or of torch.ops."""
     about = getattr(what, "__self__", None)
     if not hasattr(about, "signature"):
-        name = getattr(what, "_qualified_op_name", "").split(".")[0]
+        name = getattr(what, "_qualified_op_name", "") or getattr(what, "_name", "")
+        name = name.split(".")[0]
         function = _wick.find(*name.split("::")) if "::" in name else None
         if function is None:
             raise TypeError(f"{what!r} is neither a file nor an operator of Wick")
@@ -90,7 +94,7 @@ def check(
         reference=None if reference is None else os.fspath(reference),
         case=case,
     )
-    report = _run([_target(what, tuple(flags))], options)
+    report = _run([_target(what, tuple(flags))], options, crew=_crew)
     words = "\n".join(line for line, _ in lines(report))
     if report.faults:
         raise AssertionError(words)
@@ -151,6 +155,7 @@ def _collectors() -> tuple[Any, Any]:
                         depth=self.config.getoption("--wick-depth"),
                         seed=self.config.getoption("--wick-seed"),
                     ),
+                    crew=_crew,
                 )
             return self.report
 
@@ -173,6 +178,6 @@ def _collectors() -> tuple[Any, Any]:
             return str(super().repr_failure(excinfo))
 
         def reportinfo(self) -> tuple[Path, int, str]:
-            return self.path, 0, f"{self.path.name}::{self.name}"
+            return self.path, 0, self.name
 
     return Source, Judged

@@ -96,13 +96,12 @@ static bool read_arguments(const wick_signature *sig, PyObject *args, PyObject *
 static bool read_options(PyObject *tuple, wick_trial_options *out)
 {
     int at_end, order, fill;
-    long long shift, repeats, meetings;
+    long long repeats, meetings;
     unsigned long long seed;
-    if (!PyArg_ParseTuple(tuple, "pLiiiKLL", &at_end, &shift, &fill, &out->threads, &order, &seed,
+    if (!PyArg_ParseTuple(tuple, "pIiiiKLL", &at_end, &out->shift, &fill, &out->threads, &order, &seed,
                           &repeats, &meetings))
         return false;
     out->at_end = at_end != 0;
-    out->shift = shift;
     out->fill = (uint8_t)fill;
     out->order = (wick_order)order;
     out->seed = seed;
@@ -155,9 +154,10 @@ static PyObject *written_by(const wick_trial *t)
 static PyObject *report_of(wick_trial *t, wick_status status)
 {
     wick_trial_inspect(t);
-    return Py_BuildValue("{si ss sN sN ss sL s(LLLL) s(LL)}", "status", (int)status, "message",
+    return Py_BuildValue("{si ss sN sN ss ss sL s(LLLL) s(LL)}", "status", (int)status, "message",
                          wick_ctx_message(&t->ctx), "results", results_of(t), "written",
-                         written_by(t), "damage", wick_text_str(&t->damage), "differs",
+                         written_by(t), "damage", wick_text_str(&t->damage), "left",
+                         wick_text_str(&t->left), "differs",
                          (long long)t->differs, "leaked", (long long)t->leaked.heap_bytes,
                          (long long)t->leaked.mapped_bytes, (long long)t->leaked.files,
                          (long long)t->leaked.threads, "loops", (long long)t->schedule.loops,

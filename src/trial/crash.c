@@ -16,7 +16,7 @@
 enum { STACK_BYTES = 64 << 10 };
 
 static int report_fd = -1;
-static char *stack_low; /* the lowest address that the thread's stack may grow to */
+static char *stack_high, *stack_low; /* where the thread's stack is, and may grow to */
 static _Alignas(16) char handler_stack[STACK_BYTES];
 
 static void say(const char *s)
@@ -49,18 +49,20 @@ static const char *access_of(const ucontext_t *context)
 #endif
 }
 
+/* Between where the stack began and as far as it may grow, nothing else lies; and memory of a stack
+ * that may still grow does not fault. */
 static bool is_stack(const void *address, const ucontext_t *context)
 {
     enum { NEAR = 1 << 20 };
     const char *at = address;
+    if (!stack_low || at >= stack_high) return false;
 #if defined(__x86_64__)
     const char *top = (const char *)context->uc_mcontext.gregs[REG_RSP];
-    if (stack_low && top < stack_low + NEAR && at >= top - NEAR && at < stack_low + NEAR)
-        return true;
+    if (top < stack_low && at >= top - NEAR) return true; /* a large step at once */
 #else
     (void)context;
 #endif
-    return stack_low && at < stack_low && at >= stack_low - NEAR;
+    return at >= stack_low - NEAR;
 }
 
 static void handle(int signal, siginfo_t *info, void *context)
@@ -99,6 +101,7 @@ wick_status wick_crash_report(wick_ctx *ctx, int fd)
     char here;
 
     report_fd = fd;
+    stack_high = &here;
     stack_low = NULL;
     if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
         stack_low = &here - limit.rlim_cur;

@@ -8,9 +8,22 @@
 #include "trial.h"
 
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 enum { SCRATCH_ALIGNMENT = 64 }; /* what scratch always has (src/module/call.h) */
+
+/* Bytes by which a tensor begins later than a page. Not all begin alike: what is aligned in one
+ * tensor need not be in another. */
+static size_t shift_of(const wick_trial *t, const wick_param *param, size_t each)
+{
+    const wick_signature *sig = t->sig;
+    for (int i = 0; i < sig->n_inputs + sig->n_outputs && i < 32; i++) {
+        const wick_param *p = i < sig->n_inputs ? &sig->inputs[i] : &sig->outputs[i - sig->n_inputs];
+        if (p == param) return (t->options.shift >> i & 1) * each;
+    }
+    return 0;
+}
 
 /* ---- the host ---- */
 
@@ -29,7 +42,7 @@ static wick_status trial_empty(wick_ctx *ctx, wick_dtype dtype, int device_type,
                            .bytes = (size_t)bytes,
                            .alignment = place->scratch ? SCRATCH_ALIGNMENT : each,
                            .at_end = t->options.at_end,
-                           .shift = place->scratch ? 0 : (size_t)t->options.shift * each,
+                           .shift = shift_of(t, place->param, each),
                            .writable = true,
                            .folded = true};
     if (place->zone.bytes != wish.bytes) wick_zone_close(&place->zone);
@@ -120,7 +133,7 @@ static wick_status place_input(wick_ctx *ctx, wick_trial *t, const wick_trial_ar
                            .bytes = bytes,
                            .alignment = each ? each : 1,
                            .at_end = t->options.at_end,
-                           .shift = (size_t)t->options.shift * each,
+                           .shift = shift_of(t, param, each),
                            .writable = true};
     WICK_TRY(wick_zone_open(ctx, &wish, &t->input[i]));
     t->zone_of[i] = i;
@@ -313,7 +326,8 @@ static bool has_met(const wick_trial *t, const struct timespec *start)
     return t->schedule.meetings >= t->options.meetings || elapsed > patience;
 }
 
-wick_status wick_trial_run(wick_trial *t)
+/* Calls it as often as asked. */
+static wick_status call_all(wick_trial *t)
 {
     const int64_t repeats = t->options.repeats;
     wick_status first = repeats > 1 ? wick_trial_first(t) : call_once(t), status = first;
@@ -340,6 +354,29 @@ wick_status wick_trial_run(wick_trial *t)
     return status;
 }
 
+/* As much stack as a thread of a program has that is careful with it: an array there that grows
+ * with the input fails long before the main thread's own limit. */
+static void limit_stack(struct rlimit *kept)
+{
+    const rlim_t enough = 3 << 19;
+    if (getrlimit(RLIMIT_STACK, kept) != 0) kept->rlim_cur = 0;
+    if (kept->rlim_cur <= enough && kept->rlim_cur != RLIM_INFINITY) return;
+    setrlimit(RLIMIT_STACK, &(struct rlimit){.rlim_cur = enough, .rlim_max = kept->rlim_max});
+}
+
+wick_status wick_trial_run(wick_trial *t)
+{
+    wick_state state;
+    struct rlimit stack;
+    wick_state_take(&state);
+    limit_stack(&stack);
+    wick_status status = call_all(t);
+    if (stack.rlim_cur > 0) setrlimit(RLIMIT_STACK, &stack);
+    wick_state_compare(&state, &t->left);
+    wick_state_restore(&state);
+    return status;
+}
+
 void wick_trial_inspect(wick_trial *t)
 {
     for (int i = 0; i < t->sig->n_inputs; i++)
@@ -360,5 +397,6 @@ void wick_trial_free(wick_trial *t)
     for (int k = 0; k < n_outcomes(t); k++)
         wick_free(t->first[k]);
     wick_text_free(&t->damage);
+    wick_text_free(&t->left);
     wick_ctx_deinit(&t->ctx);
 }

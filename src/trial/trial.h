@@ -6,6 +6,7 @@
  *   schedule.c   wick_parallel cut into as many pieces, and run in such an order, as a trial asks
  *   together.c   the same operator called by several threads at once
  *   snapshot.c   what the process holds: heap, files, mappings, threads
+ *   state.c      how the process is set: rounding, signals, the locale
  *   crash.c      the last words of a process that an operator brings down
  *
  * For `wick check`, which runs it in a process of its own: an access outside of a zone ends the
@@ -16,6 +17,7 @@
 
 #include "module.h"
 
+#include <signal.h>
 #include <stdatomic.h>
 
 /* ---- zone.c ---- */
@@ -95,12 +97,31 @@ typedef struct wick_snapshot {
 
 void wick_snapshot_take(wick_snapshot *out);
 
+/* ---- state.c ---- */
+
+enum { WICK_STATE_SIGNALS = 32 };
+
+typedef struct wick_state {
+    uint32_t control; /* of the floating-point unit */
+    int rounding;
+    char locale[256], folder[1024];
+    sigset_t blocked;
+    struct sigaction action[WICK_STATE_SIGNALS];
+    uint64_t environment; /* a hash */
+} wick_state;
+
+void wick_state_take(wick_state *out);
+/* Says what is another now than it was then, a line each; nothing if nothing is. */
+void wick_state_compare(const wick_state *before, wick_text *out);
+/* All but the environment. */
+void wick_state_restore(const wick_state *to);
+
 /* ---- trial.c ---- */
 
 typedef struct wick_trial_options {
-    bool at_end;   /* else tensors begin where a guard ends */
-    int64_t shift; /* elements by which inputs begin later than a page, unless at_end */
-    uint8_t fill;  /* what results and scratch hold before the call */
+    bool at_end;    /* else tensors begin where a guard ends */
+    uint32_t shift; /* bit k: tensor k (inputs, then results) begins an element later, unless at_end */
+    uint8_t fill;   /* what results and scratch hold before the call */
     int threads;
     wick_order order;
     uint64_t seed;
@@ -136,6 +157,7 @@ typedef struct wick_trial {
     int n_places, n_asked;
     char *first[2 * WICK_MAX_PARAMS]; /* results of the first call, then what it wrote in place */
     wick_text damage;                 /* a line for each place that was written and must not be */
+    wick_text left;                   /* and for each setting that is another afterwards */
     int64_t differs;                  /* the first repeat with another result; -1 */
     wick_snapshot leaked;             /* what the later half of the repeats has not given back */
 } wick_trial;

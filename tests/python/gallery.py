@@ -2,7 +2,8 @@
 
     *    7  forward    scale is ignored
 
-The file is sound unless FAULT is defined as one of its numbers.
+The file is sound unless FAULT is defined as one of its numbers. A fault is looked for in the types
+that its words name, in all if they name T; else in f32, or the file's first.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from wick.check.run import Target
 
 FOLDER = Path(__file__).parent / "faults"
+TYPES = ("f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "bool")
 ROW = re.compile(r"^ \*\s+(\d+)\s+(\w+)\s+(.*)$", re.M)
 
 
@@ -25,10 +27,23 @@ class Planted:
     words: str
 
     @property
+    def types(self) -> tuple[str, ...]:
+        """() is all of them."""
+        named = set(re.findall(r"\w+", self.words)) & {*TYPES, "T"}
+        if "T" in named or self.judge == "huge":
+            return ()
+        own = re.search(r"where T: ([a-z0-9 ]+)", self.path.read_text())
+        if own is None:
+            return ()
+        listed = [t for t in own[1].split() if t in TYPES]
+        return tuple(named) or (("f32",) if "f32" in listed else tuple(listed[:1]))
+
+    @property
     def target(self) -> Target:
         """Judged by what should find it, and nothing else."""
         flags = (f"-DFAULT={self.number}",)
-        return Target(str(self.path), label=str(self), flags=flags, only=(self.judge,))
+        only = (self.judge,)
+        return Target(str(self.path), label=str(self), flags=flags, only=only, types=self.types)
 
     def __str__(self) -> str:
         return f"{self.path.stem}-{self.number}"

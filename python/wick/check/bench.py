@@ -50,7 +50,8 @@ class Bench:
             rows = [(ns, name) for ns, name, _ in _wick.operators() if ns == "wick"]
         else:
             try:
-                many = {} if path.endswith(".so") else {"types": "all"}
+                some = path.endswith(".so") or self.target.get("types")  # the others when called
+                many = {} if some else {"types": "all"}
                 loaded = wick.load(path, flags=self.target.get("flags", ()), **many)
             except (wick.BuildError, RuntimeError, OSError) as error:
                 raise NotLoaded(str(error)) from error
@@ -73,6 +74,7 @@ class Bench:
             if reference is not None:
                 reference.check(op)
         except references.ReferenceError as error:
+            reference = None
             self.problems[op.name] = str(error)
         forward = Forward(op, reference, self.phase, self.device)
         self.subjects[op.name] = forward

@@ -5,6 +5,7 @@ Only the standard library: this side imports neither torch nor wick.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -179,3 +180,27 @@ class Worker:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+class Crew:
+    """Workers at rest, for whoever checks more than once: starting one imports torch."""
+
+    def __init__(self) -> None:
+        self.resting: list[Worker] = []
+        atexit.register(self.close)
+
+    def take(self) -> Worker:
+        return self.resting.pop() if self.resting else Worker()
+
+    def give_back(self, worker: Worker) -> None:
+        """What it has loaded is gone by then: the next target may be the same file, changed."""
+        try:
+            worker.renew()
+        except (Lost, OSError):
+            worker.close()
+            return
+        self.resting.append(worker)
+
+    def close(self) -> None:
+        while self.resting:
+            self.resting.pop().close()

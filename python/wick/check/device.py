@@ -92,16 +92,18 @@ def _run_once(
     manner: Manner,
     device: torch.device,
 ) -> Outcome:
-    shift = 0 if manner.at_end else manner.shift
+    shift = 0 if manner.at_end else manner.shift  # a bit for each
     placed: dict[str, Placed] = {}
     args: list[Any] = []
-    for p, value in zip(operator.inputs, values):
+    for k, (p, value) in enumerate(zip(operator.inputs, values)):
         if isinstance(value, torch.Tensor):
-            placed[p.name] = place(p.name, value, device, shift)
+            placed[p.name] = place(p.name, value, device, shift >> k & 1)
             args.append(placed[p.name].tensor)
         else:
             args.append(value)
-    results = _room_for_results(operator, wanted, shapes, manner, device, shift)
+    results = _room_for_results(
+        operator, wanted, shapes, manner, device, shift >> len(operator.inputs)
+    )
     keywords: dict[str, Any] = {
         f"want_{p.name}": w for p, w in zip(operator.outputs, wanted) if p.optional
     }
@@ -138,8 +140,8 @@ def _room_for_results(
     if any(p.name == "out" for p in operator.inputs) or not all(wanted) or None in shapes:
         return []
     found = []
-    for p, (shape, dtype) in zip(operator.outputs, shapes):
-        there = place(p.name, torch.empty(shape, dtype=dtype), device, shift)
+    for k, (p, (shape, dtype)) in enumerate(zip(operator.outputs, shapes)):
+        there = place(p.name, torch.empty(shape, dtype=dtype), device, shift >> k & 1)
         there.buffer[there.start : there.end] = manner.fill
         found.append(there)
     return found

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
 PROFILES = {
     "normal": "normally distributed",
     "positive": "between 0.5 and 1.5, so that sums grow",
-    "wide": "magnitudes from 1/64 to 64",
+    "wide": "magnitudes from 1/64 to 512",
     "offset": "far from 0 as compared with their spread",
     "ties": "small whole numbers, many of them equal",
     "constant": "all the same",
     "zeros": "all 0",
     "nan": "NaN here and there",
     "inf": "infinities here and there",
-    "special": "NaN, infinities, zeros of both signs and denormals here and there",
+    "special": "NaN, infinities, zeros of both signs, denormals and ends of the range here and there",
     "tiny": "about the smallest numbers of the type, denormals among them",
     "big": "near the largest number of the type, where sums have more room than the type",
 }
@@ -39,14 +39,19 @@ def generator(seed: int, name: str) -> torch.Generator:
 # ---- values ----
 
 
-def _sprinkle(x: torch.Tensor, with_what: list[float], gen: torch.Generator) -> torch.Tensor:
-    """Replaces an eighth of the elements, one at least."""
-    if x.numel() == 0:
+def _sprinkle(x: torch.Tensor, with_what: Sequence[float], gen: torch.Generator) -> torch.Tensor:
+    """Replaces an eighth of the elements, one at least, and some that follow one another by the same:
+    there are rows of nothing else."""
+    n = x.numel()
+    if n == 0:
         return x
     flat = x.view(-1)
     hit = torch.rand(flat.shape, generator=gen) < 0.125
-    hit[int(torch.randint(flat.numel(), (), generator=gen))] = True
+    first = int(torch.randint(n, (), generator=gen))
+    run = slice(first, first + max(1, n // 6))
+    hit[run] = True
     which = torch.randint(len(with_what), flat.shape, generator=gen)
+    which[run] = int(torch.randint(len(with_what), (), generator=gen))
     return torch.where(hit, torch.tensor(with_what, dtype=x.dtype)[which], flat).view(x.shape)
 
 
@@ -59,7 +64,7 @@ def _floats(
     if profile == "positive":
         return torch.rand(shape, generator=gen, dtype=torch.float64) + 0.5
     if profile == "wide":
-        return normal * torch.exp2(torch.randint(-6, 7, shape, generator=gen).double())
+        return normal * torch.exp2(torch.randint(-6, 10, shape, generator=gen).double())
     if profile == "offset":
         return normal + 16
     if profile == "ties":
@@ -103,7 +108,10 @@ def _integers(
         low, high = info.min, info.max + 1
     elif profile == "wide":
         low, high = (-(2**20), 2**20) if info.bits > 16 else (info.min, info.max + 1)
-    return torch.randint(max(low, info.min), min(high, info.max + 1), shape, generator=gen)
+    drawn = torch.randint(max(low, info.min), min(high, info.max + 1), shape, generator=gen)
+    if profile in ("big", "special") and info.bits < 64:
+        return _sprinkle(drawn, [info.min, info.max, 0, max(info.min, -1)], gen)
+    return drawn
 
 
 def values(

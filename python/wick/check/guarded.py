@@ -11,7 +11,7 @@ import torch
 from .. import _wick
 from .operator import NAMES, Operator
 
-FILLS = (0x7F, 0xFF)  # what results and scratch hold before a call: huge numbers, then NaN
+FILLS = (0x7F, 0xFF, 0x00)  # what results and scratch hold before a call: huge numbers, NaN, 0
 FORWARDS, BACKWARDS, SHUFFLED, AT_ONCE = range(4)
 
 
@@ -20,7 +20,7 @@ class Manner:
     """How a call is made."""
 
     at_end: bool = True  # a guard right behind each tensor; else right in front of it
-    shift: int = 0  # elements that tensors begin later than aligned, unless at_end
+    shift: int = 0  # bit k: tensor k (inputs, then results) is an element off alignment, unless at_end
     fill: int = FILLS[0]
     threads: int = 1
     order: int = FORWARDS
@@ -43,6 +43,7 @@ class Outcome:
     message: str = ""
     results: list[Any] = field(default_factory=list)
     damage: str = ""
+    left: str = ""  # settings of the process that are other ones afterwards
     differs: int = -1
     leaked: tuple[int, ...] = (0, 0, 0, 0)
     loops: tuple[int, int] = (0, 0)
@@ -118,6 +119,7 @@ def run(
         told["message"],
         results,
         told["damage"],
+        told["left"],
         told["differs"],
         told["leaked"],
         told["loops"],

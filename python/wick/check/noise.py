@@ -161,7 +161,13 @@ def _variance(func: Any, x: torch.Tensor, dim: Any = None, **kwargs: Any) -> Any
 
 
 def _decompositions() -> Any:
-    """Imported when first needed: it takes seconds."""
+    """Imported when first needed: it takes a second."""
     from torch._decomp import decomposition_table
 
     return decomposition_table
+
+
+def warm_up() -> None:
+    """Everything that the first use imports, which takes seconds: once, before processes are forked."""
+    with torch.no_grad(), Noise(0.0, 0):
+        torch.nn.functional.silu(torch.zeros(1, dtype=torch.float64))

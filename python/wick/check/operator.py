@@ -127,6 +127,23 @@ class Operator:
         return element == "T" or any(p.is_tensor and p.element == element for p in self.outputs)
 
 
+def candidates(p: Parameter) -> list[Any]:
+    """Values of a scalar; the first is the default, or a harmless one."""
+    if p.kind == "bool":
+        found: list[Any] = [False, True]
+    elif p.kind == "choice":
+        found = list(p.choices)
+    elif p.kind == "float":
+        found = [1.0, 0.5, 2.0, 1.5, -0.75, 0.0, 3.0]
+    elif p.kind == "int":
+        found = [1, 2, 0, 3, 5]
+    else:
+        found = ["", "a"]
+    if p.default is None:
+        return found
+    return [p.default, *(v for v in found if v != p.default)]
+
+
 def accumulator(dtype: torch.dtype) -> torch.dtype:
     """What a type is summed in."""
     if dtype == torch.float64:

@@ -13,7 +13,7 @@ from typing import Any
 
 from .case import Case, Size
 from .draw import LAYOUTS, PROFILES
-from .operator import DTYPES, Operator, Parameter
+from .operator import DTYPES, Operator, Parameter, candidates
 
 SMALL = range(36)
 EDGES = (
@@ -51,9 +51,18 @@ class Planner:
         if self.only_types:
             lists = [[k for k in kinds if k in self.only_types] or kinds for kinds in lists]
         choices = [dict(zip(names, kinds)) for kinds in itertools.product(*lists)]
-        if len(choices) > MOST_TYPES:
-            choices = self.random.sample(choices, MOST_TYPES)
-        return choices
+        if len(choices) <= MOST_TYPES:
+            return choices
+        # Every type of every variable at least once, the others as they come.
+        self.random.shuffle(choices)
+        seen: set[tuple[str, str]] = set()
+        first = []
+        for choice in choices:
+            if not seen >= choice.items():
+                first.append(choice)
+                seen |= choice.items()
+        rest = [c for c in choices if c not in first]
+        return first + rest[: max(0, MOST_TYPES - len(first))]
 
     def scalars(self) -> dict[str, Any]:
         """Values for those that have no default; the others are left out."""
@@ -170,7 +179,7 @@ class Planner:
         """Every value of every scalar, and all of them together at random."""
         for types in self.types():
             for p in self.op.scalars:
-                for value in candidates(p):
+                for value in (*candidates(p), *beyond(p)):
                     kinds = ("normal", "special", "ties") if p.choices else ("normal",)
                     for dims in (self.small_dims(), self.odd_dims(2000)):
                         for profile in kinds:
@@ -191,7 +200,10 @@ class Planner:
                     if absent or unwanted:
                         more = {"absent": absent, "unwanted": unwanted}
                         yield self.base(types, self.small_dims(), **more)
-                        yield self.base(types, self.odd_dims(2000), **more)
+                        case = self.base(types, self.odd_dims(2000), **more)
+                        yield case
+                        if self.op.scalars:
+                            yield case.but(scalars=self.draw_scalars())
 
     def drawn(self, count: int, operator: Operator | None = None) -> Iterator[Case]:
         """Everything at random."""
@@ -245,18 +257,6 @@ def _subsets(names: list[str]) -> list[tuple[str, ...]]:
     return [(), tuple(names), *((n,) for n in names)]
 
 
-def candidates(p: Parameter) -> list[Any]:
-    """Values of a scalar; the first is the default, or a harmless one."""
-    if p.kind == "bool":
-        found: list[Any] = [False, True]
-    elif p.kind == "choice":
-        found = list(p.choices)
-    elif p.kind == "float":
-        found = [1.0, 0.5, 2.0, 1.5, -0.75, 0.0, 3.0]
-    elif p.kind == "int":
-        found = [1, 2, 0, 3, 5]
-    else:
-        found = ["", "a"]
-    if p.default is None:
-        return found
-    return [p.default, *(v for v in found if v != p.default)]
+def beyond(p: Parameter) -> list[Any]:
+    """Values for which a reference may have no answer: tried only where it is asked first."""
+    return [-1, -2] if p.kind == "int" else []

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,10 +25,23 @@ from .case import Case
 from .operator import Operator
 
 Function = Callable[..., Any]
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 class ReferenceError(Exception):
     """The reference cannot be used: it does not load, or does not fit the operator."""
+
+
+def broken(error: Exception) -> ReferenceError:
+    """What a mistake in the reference is told as: the line of its file, and the words."""
+    if isinstance(error, ReferenceError):
+        return error
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    for each in traceback.extract_tb(error.__traceback__):
+        if not each.filename.startswith(_OURS):
+            frame = each  # the reference's own, not what it calls
+            break
+    return ReferenceError(f"{frame.filename}:{frame.lineno}: {type(error).__name__}: {error}")
 
 
 class Reference:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .case import Case
-from .crew import Answer, Limits, Lost, Worker
+from .crew import Answer, Crew, Limits, Lost, Worker
 from .finding import Finding, Result
 from .shrink import shrink
 
@@ -45,6 +45,7 @@ class Options:
     case: str | None = None
     jobs: int = 0
     first: bool = False  # stop at a target's first fault, and leave it as it is
+    patience: float = 8.0  # seconds of CPU time after which a small call counts as a hang
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Target:
     label: str = ""
     flags: tuple[str, ...] = ()  # for the C compiler
     only: tuple[str, ...] = ()  # of its own; () is the options'
+    types: tuple[str, ...] = ()  # likewise
 
 
 @dataclass
@@ -147,8 +149,10 @@ Watcher = Callable[[str, int, int, str], None]  # event, done, total, words
 
 
 class Run:
-    def __init__(self, targets: Sequence[Target], options: Options, watch: Watcher) -> None:
-        self.options, self.watch = options, watch
+    def __init__(
+        self, targets: Sequence[Target], options: Options, watch: Watcher, crew: Crew | None
+    ) -> None:
+        self.options, self.watch, self.crew = options, watch, crew
         self.report = Report(options)
         self.targets: queue.SimpleQueue[Target] = queue.SimpleQueue()
         for target in targets:
@@ -177,8 +181,7 @@ class Run:
 
     def _work(self) -> None:
         try:
-            # Of a single case, all that is printed is wanted.
-            worker = Worker({"WICK_CHECK_LOUD": "1"} if self.options.case else {})
+            worker = self._hire()
         except OSError as error:
             self._fail(error)
             return
@@ -197,6 +200,17 @@ class Run:
         except BaseException as error:
             self._fail(error)
         finally:
+            self._dismiss(worker)
+
+    def _hire(self) -> Worker:
+        if self.options.case:  # of a single case, all that is printed is wanted
+            return Worker({"WICK_CHECK_LOUD": "1"})
+        return self.crew.take() if self.crew else Worker()
+
+    def _dismiss(self, worker: Worker) -> None:
+        if self.crew and not self.options.case and self.failure is None:
+            self.crew.give_back(worker)
+        else:
             worker.close()
 
     def _fail(self, error: BaseException) -> None:
@@ -241,6 +255,7 @@ class Run:
             "device": target.device,
             "reference": self.options.reference,
             "flags": target.flags,
+            "types": list(target.types) or self.options.types,
         }
 
     def _first_device(self) -> str:
@@ -259,7 +274,7 @@ class Run:
                 "names": list(target.names),
                 "only": self._only(target),
                 "seed": self.options.seed + self.round,
-                "types": self.options.types,
+                "types": list(target.types) or self.options.types,
                 "depth": self.options.depth,
                 "case": self.options.case,
             },
@@ -342,7 +357,7 @@ class Run:
             return Limits(operator=100.0)
         if job.judge == "refused":
             return Limits(operator=2.0)
-        return Limits(operator=8.0 + case.numel * 4e-7)
+        return Limits(operator=self.options.patience + case.numel * 4e-7)
 
     def _ask(self, worker: Worker, job: Job, case: Case, limits: Limits | None = None) -> Answer:
         return worker.ask(
@@ -385,8 +400,9 @@ class Run:
         """What was answered, or what its death means; None where there is nothing to count."""
         judge = _main_judge(job)
         if answer.done is not None:
-            if "failed" in answer.done:
-                raise RuntimeError(f"{case.text()}\n{answer.done['failed']}")
+            if "failed" in answer.done or "broken" in answer.done or "error" in answer.done:
+                self._give_up(job, case, answer.done)
+                return None
             if "skipped" in answer.done and "findings" not in answer.done:
                 self._too_large(job, case)
                 self._skip(job, answer.done["skipped"])
@@ -420,6 +436,18 @@ class Run:
             words = f"{result.findings[0].title}, when given numbers out of all bounds"
             return Result(notes=[words])
         return result
+
+    def _give_up(self, job: Job, case: Case, told: dict[str, Any]) -> None:
+        """The reference has a mistake, or we have: this judge of this operator ends here."""
+        with self.lock:
+            self._tally(job.subject, f"skipped-{job.judge}").stopped = True
+            if "broken" in told:
+                job.subject.problem = job.subject.problem or told["broken"]
+                return
+            words = told.get("error") or f"{case.text()}: {told['failed'].strip()}"
+            known = (job.subject.target, words)
+            if known not in self.report.errors:
+                self.report.errors.append(known)
 
     def _too_large(self, job: Job, case: Case) -> None:
         """Cases as large in the dim that is largest here would take as long."""
@@ -547,9 +575,15 @@ def _note_types(fault: Fault, case: Case) -> None:
         fault.types.append(words)
 
 
-def check(targets: Sequence[Target], options: Options, watch: Watcher | None = None) -> Report:
+def check(
+    targets: Sequence[Target],
+    options: Options,
+    watch: Watcher | None = None,
+    crew: Crew | None = None,
+) -> Report:
+    """crew: workers that are kept for the next time."""
     try:
-        return Run(targets, options, watch or (lambda *_: None)).run()
+        return Run(targets, options, watch or (lambda *_: None), crew).run()
     except Lost as error:
         report = Report(options)
         report.errors = [(target, str(error)) for target in targets]

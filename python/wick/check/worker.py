@@ -136,6 +136,7 @@ class Child:
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         from .bench import Bench, NotLoaded
         from .device import DeviceLost
+        from .reference import ReferenceError
 
         try:
             if self.bench is None:
@@ -148,6 +149,8 @@ class Child:
             os._exit(1)
         except NotLoaded as error:
             return {"error": str(error)}
+        except ReferenceError as error:
+            return {"broken": str(error)}
         except MemoryError as error:
             return {"skipped": f"out of memory: {error}"}
         except Exception:
@@ -164,8 +167,9 @@ def _limit_memory() -> None:
 
 def main(requests: int, answers: int) -> None:
     """As a process of its own. What children need is imported before the first of them is forked."""
-    from . import bench  # noqa: F401
+    from . import bench, noise  # noqa: F401
 
+    noise.warm_up()
     Zygote(requests, answers).serve()
 
 

@@ -13,10 +13,15 @@ from ..case import Case
 from ..finding import Result
 from ..guarded import Manner
 from ..oracle import Unanswered
-from ..subject import Unfit
+from ..subject import Call, Unfit
 from .values import Subject
 
-REPEATS = 120
+REPEATS, FEW = 120, 1200  # equal calls, and those of a few elements
+
+
+def _repeats(call: Call) -> int:
+    elements = sum(v.numel() for v in call.values if isinstance(v, torch.Tensor))
+    return FEW if elements < 100 else REPEATS
 
 
 def digest(results: Sequence[Any]) -> str:
@@ -49,12 +54,13 @@ def judge_again(subject: Subject, case: Case, others: Sequence[tuple[Subject, Ca
     if first.refused:
         return Result(refused=first.message)
     result.judged.append("repeat")
-    repeated = call.run(Manner(repeats=REPEATS))
+    repeats = _repeats(call)
+    repeated = call.run(Manner(repeats=repeats))
     if repeated.differs >= 0:
         result.add(
             "repeat",
             "unsteady",
-            f"call {repeated.differs + 1} of {REPEATS} equal ones has another result",
+            f"call {repeated.differs + 1} of {repeats} equal ones has another result",
         )
     for other, between in others:
         try:

@@ -16,10 +16,11 @@ from ..finding import Result
 from ..guarded import Manner
 from ..oracle import Unanswered
 from ..subject import Call, Unfit
-from .values import Subject
+from .values import Subject, report_left
 
 REPEATS = 40
 HALF = REPEATS // 2
+PIECES = 3  # of a parallel loop: each may lose something
 # What one call may lose on average before it counts: none of it is one allocation, file or thread.
 LOSSES = (
     ("heap", 8, "bytes of memory"),
@@ -37,10 +38,11 @@ def judge_leaks(subject: Subject, case: Case) -> Result:
         return Result(skipped=str(why))
     if call.device.type != "cpu":
         return _judge_device_leaks(call)
-    outcome = call.run(Manner(repeats=REPEATS))
+    outcome = call.run(Manner(repeats=REPEATS, threads=PIECES))
     if outcome.refused:
         result.refused = outcome.message
     result.judged.append("leak")
+    report_left(outcome, result)
     _report(outcome.leaked, "a call", result)
     return result
 
