@@ -2,18 +2,23 @@
 
     .venv/bin/python bench/agree.py [--save] [--threads N]
 
-The same calls by `wick bench` and by torch.utils.benchmark, and the copy that the floor is made of
-beside a loop in C as STREAM has it (OpenMP, best of its trials). Each pair takes turns, several times;
-what is printed is the median of the ratios. Run it on a quiet machine.
+The same calls as `wick bench` times them and by torch.utils.benchmark's Timer, sample by sample in
+turns; what is compared are the medians over a row's rounds, and what is printed is the median of the
+ratios of several turns, of those in which the samples lie closest together. Samples are equally long,
+since a longer one is interrupted more often: a busy machine seems slower with blocks of 10 ms, as
+blocked_autorange has them, than with samples of 2 ms. The copy that the floor is made of stands beside
+a loop in C as STREAM has it (OpenMP), trial by trial in turns as well, the best of the trials of each.
+On a busy machine calls with several threads say little; --threads 1 says more.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from typing import Any
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -21,34 +26,44 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import measure
 from measure import Row
 
+from wick.bench import records
+from wick.bench.rows import Effort, Times
+
 WITHIN = 0.05
+CALM = 0.05  # spread of samples, up to which a turn counts as undisturbed
+TRIES = 4  # times as many turns as are wanted, to find calm ones; else the calmest are taken
 
 STREAM = r"""
-#include <omp.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-int main(int argc, char **argv)
+static double *a, *c;
+static long n;
+
+int stream_open(long bytes)
 {
-    long n = argc > 1 ? atol(argv[1]) / (long)sizeof(double) : 0;
-    double *a = malloc((size_t)n * sizeof *a), *c = malloc((size_t)n * sizeof *c), best = 1e30;
+    n = bytes / (long)sizeof *a;
+    a = malloc((size_t)n * sizeof *a);
+    c = malloc((size_t)n * sizeof *c);
     if (!a || !c) return 1;
 #pragma omp parallel for schedule(static)
     for (long i = 0; i < n; i++) {
         a[i] = (double)i;
         c[i] = 0;
     }
-    for (int trial = 0; trial < 20; trial++) {
-        double begin = omp_get_wtime(), took;
-#pragma omp parallel for schedule(static)
-        for (long i = 0; i < n; i++)
-            c[i] = a[i];
-        took = omp_get_wtime() - begin;
-        if (took < best) best = took;
-    }
-    if (c[n / 2] != a[n / 2]) return 1;
-    printf("%.6e\n", 2.0 * (double)n * (double)sizeof *a / best);
     return 0;
+}
+
+void stream_copy(void)
+{
+#pragma omp parallel for schedule(static)
+    for (long i = 0; i < n; i++)
+        c[i] = a[i];
+}
+
+void stream_close(void)
+{
+    free(a);
+    free(c);
 }
 """
 
@@ -63,6 +78,20 @@ def row(what: str, ours: list[float], against: str, theirs: list[float], unit: s
 
 
 # ---- calls ----
+
+
+@dataclass
+class Turn:
+    """Medians of both in the same rounds, and how far their samples lie apart."""
+
+    ours: float
+    theirs: float
+    spread: float
+
+    @classmethod
+    def of(cls, ours: list[float], theirs: list[float]) -> Turn:
+        times = [Times.of(samples) for samples in (ours, theirs)]
+        return cls(times[0].median_s, times[1].median_s, max(t.spread for t in times))
 
 
 def calls() -> list[tuple[str, str, dict[str, Any]]]:
@@ -91,22 +120,25 @@ def compare_calls(threads: int, turns: int, progress: measure.Progress) -> list[
     from torch.utils.benchmark import Timer
 
     from wick.bench.host import Host
-    from wick.bench.rows import Effort
-    from wick.bench.timing import rounds
+    from wick.bench.timing import Run, rounds
 
     host, effort = Host(threads), Effort()
     found = []
     cases = calls()
     for i, (what, stmt, names) in enumerate(cases):
-        ours, theirs = [], []
-        theirs_timer = Timer(stmt, globals=names, num_threads=threads)
-        run = host.warm(stmt, names)
-        for turn in range(turns):
-            progress.step(i * turns + turn, len(cases) * turns, what)
+        timer = Timer(stmt, globals=names, num_threads=threads)
+        runs: dict[str, Run] = {
+            "ours": host.warm(stmt, names),
+            "theirs": lambda n, timer=timer: timer.timeit(n).median,
+        }
+        taken: list[Turn] = []
+        while len(taken) < TRIES * turns and sum(t.spread < CALM for t in taken) < turns:
+            progress.step(i * turns + min(len(taken), turns), len(cases) * turns, what)
             with host.quiet():
-                samples = rounds({"it": run}, n_rounds=effort.rounds, sample_s=effort.sample_s)
-                ours.append(statistics.median(samples["it"]) * 1e6)
-                theirs.append(theirs_timer.blocked_autorange(min_run_time=0.1).median * 1e6)
+                samples = rounds(runs, n_rounds=effort.rounds, sample_s=effort.sample_s)
+            taken.append(Turn.of(samples["ours"], samples["theirs"]))
+        calm = sorted(taken, key=lambda t: t.spread)[:turns]
+        ours, theirs = [t.ours * 1e6 for t in calm], [t.theirs * 1e6 for t in calm]
         found.append(row(what, ours, "torch.utils.benchmark", theirs, "us"))
     return found
 
@@ -114,34 +146,41 @@ def compare_calls(threads: int, turns: int, progress: measure.Progress) -> list[
 # ---- the copy ----
 
 
+def load_stream(folder: str, cpus: list[int]) -> ctypes.CDLL:
+    source, library = os.path.join(folder, "stream.c"), os.path.join(folder, "stream.so")
+    with open(source, "w") as f:
+        f.write(STREAM)
+    words = ["cc", "-O3", "-fopenmp", "-shared", "-fPIC", "-o", library, source]
+    subprocess.run(words, check=True)
+    os.environ["OMP_NUM_THREADS"] = str(len(cpus))
+    os.environ["OMP_PLACES"] = ",".join(f"{{{cpu}}}" for cpu in cpus)
+    os.environ["OMP_PROC_BIND"] = "close"
+    return ctypes.CDLL(library)
+
+
 def compare_copy(threads: int, turns: int, progress: measure.Progress) -> list[Row]:
+    """STREAM's loop is one more way to copy, timed by wick bench in the same rounds as its own."""
     from wick.bench.floor import Roof
     from wick.bench.host import Host
 
-    host = Host(threads)
-    places = ",".join(f"{{{cpu}}}" for cpu in host.facts()["held_on"])
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": str(threads),
-        "OMP_PLACES": places,
-        "OMP_PROC_BIND": "close",
-    }
-    size = 4 * host.facts()["last_cache_bytes"]
     with tempfile.TemporaryDirectory(prefix="wick-bench-") as folder:
-        source, program = os.path.join(folder, "stream.c"), os.path.join(folder, "stream")
-        with open(source, "w") as f:
-            f.write(STREAM)
-        subprocess.run(["cc", "-O3", "-fopenmp", "-o", program, source], check=True)
-        ours, theirs = [], []
-        for turn in range(turns):
-            progress.step(turn, turns, "copy")
-            roof = Roof(host)
-            roof.measure_large()
-            ours.append(roof.rates["plain"] / 1e9)
-            said = subprocess.run(
-                [program, str(size)], check=True, env=environment, capture_output=True, text=True
-            )
-            theirs.append(float(said.stdout) / 1e9)
+        stream = load_stream(folder, Host(threads).facts()["held_on"])
+
+    class WithStream(Host):
+        def copies(self, n_bytes: int) -> dict[str, Any]:
+            if stream.stream_open(ctypes.c_long(n_bytes)):
+                raise MemoryError
+            return {**super().copies(n_bytes), "STREAM": ("f()", {"f": stream.stream_copy})}
+
+    host = WithStream(threads)
+    ours, theirs = [], []
+    for turn in range(turns):
+        progress.step(turn, turns, "copy")
+        roof = Roof(host)
+        roof.measure_large()
+        stream.stream_close()
+        ours.append(roof.rates["plain"] / 1e9)
+        theirs.append(roof.rates["STREAM"] / 1e9)
     return [row(f"copy, {threads} thread(s)", ours, "STREAM's loop in C", theirs, "GB/s")]
 
 
@@ -152,6 +191,8 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--turns", type=int, default=7, help="how often each pair is measured (7)")
     options = parser.parse_args()
+    if busy := records.busy():
+        print(f"The machine is busy ({busy}): run it again when it is not.")
     with measure.Progress("agreement") as progress:
         rows = compare_calls(options.threads, options.turns, progress)
         rows += compare_copy(options.threads, options.turns, progress)

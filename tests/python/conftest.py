@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from cached import Room
-from support import Made, fresh, write
+from support import ADD, ADD_IN_PLACE, Made, fresh, write
 from zygote import Zygote
 
 import wick
@@ -47,6 +47,18 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Made]:
         return Made(name, path, wick.load(path, **options), namespace)
 
     return make_one
+
+
+@pytest.fixture(scope="module")
+def add(make: Callable[..., Made]) -> Made:
+    """y = x + by, for tests of a call."""
+    return make(ADD)
+
+
+@pytest.fixture(scope="module")
+def bump(make: Callable[..., Made]) -> Made:
+    """The same in place."""
+    return make(ADD_IN_PLACE)
 
 
 @pytest.fixture

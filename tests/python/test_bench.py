@@ -123,6 +123,31 @@ def test_sizes_from_a_file(folder: Path) -> None:
     assert backward.flops(backward.cases(())[0]) == 24
 
 
+def test_the_sizes_that_the_page_shows(make) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/bench.md").read_text()
+    text = page.split("```text\n")[1].split("```")[0]
+    made = make("""
+WICK_OP(OP, "x: T[*N, C], bias?: T[C], scale: float = 1.0, mode: 'sum'|'mean' = 'sum' -> y: T[*N, C]"
+            " where T: f32 bf16");
+WICK_OP(OP_backward, "dy: T[*N, C] -> dx: T[*N, C]");
+WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, const T *x, const T *bias, double scale, int mode, T *y,
+                             int64_t N, int64_t C)
+{ (void)ctx, (void)x, (void)bias, (void)scale, (void)mode, (void)y, (void)N, (void)C; return WICK_OK; }
+WICK_IMPL wick_status OP_backward_cpu(wick_ctx *ctx, const T *dy, T *dx, int64_t N, int64_t C)
+{ (void)ctx, (void)dy, (void)dx, (void)N, (void)C; return WICK_OK; }
+""")
+    shapes = Shapes(text.replace("my_op", made.name), "page")
+    names = (made.name, f"{made.name}_backward")
+    both = {name: wick._wick.parameters("local", name) for name in names}
+    shapes.check(both)
+    first, second = shapes.cases(made.name, both[made.name])
+    assert first == Case({"N": (8, 2048), "C": 4096})
+    assert (second.types, second.absent) == ({"T": "bf16"}, ("bias",))
+    assert second.scalars == {"scale": 0.5, "mode": "mean"}
+    backward = shapes.cases(names[1], both[names[1]])[0]
+    assert shapes.flops_of(names[1], both[names[1]], backward) == 5 * 8 * 2048 * 4096
+
+
 def test_types_that_are_asked_for_win(folder: Path) -> None:
     operator = operator_in(folder)
     assert [c.types["T"] for c in operator.cases(("f64",))] == ["f64", "f64"]

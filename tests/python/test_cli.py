@@ -23,13 +23,14 @@ VERBS = (
     "show",
     "check",
     "bench",
+    "tune",
     "cache",
     "doctor",
     "config",
     "completion",
     "man",
 )
-PYTHON_VERBS = ("new", "check", "bench", "doctor")
+PYTHON_VERBS = ("new", "check", "bench", "tune", "doctor")
 
 RELU = """/* relu -- max(x, 0)
  *

@@ -19,11 +19,6 @@ FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 INTEGERS = [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8]
 
 
-@pytest.fixture(scope="module")
-def add(make: Maker) -> Made:
-    return make(ADD)
-
-
 # ---- tensors ----
 
 

@@ -8,23 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from support import ADD, ADD_IN_PLACE, Made
+from support import ADD, Made
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from wick import _calls
 
 Maker = Callable[..., Made]
-
-
-@pytest.fixture(scope="module")
-def add(make: Maker) -> Made:
-    return make(ADD)
-
-
-@pytest.fixture(scope="module")
-def bump(make: Maker) -> Made:
-    return make(ADD_IN_PLACE)
 
 
 def names(graph: torch.fx.Graph) -> list[str]:

@@ -192,7 +192,9 @@ def test_commands_that_are_only_shown_exist() -> None:
     helps: dict[str, str] = {}
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     for page in pages:
-        for command in re.findall(r"(?:^\$? ?|`)wick ([a-z]+(?![:\w])[^`\n]*)", page.read_text(), re.M):
+        for command in re.findall(
+            r"(?:^\$? ?|`)wick ([a-z]+(?![:\w])[^`\n]*)", page.read_text(), re.M
+        ):
             verb, *words = command.split("#")[0].split()
             if verb not in helps:
                 done = subprocess.run([find_wick(), verb, "--help"], capture_output=True, text=True)

@@ -7,21 +7,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from support import ADD, ADD_IN_PLACE, Made
+from support import Made
 
 from wick import _calls
 
 Maker = Callable[..., Made]
-
-
-@pytest.fixture(scope="module")
-def add(make: Maker) -> Made:
-    return make(ADD)
-
-
-@pytest.fixture(scope="module")
-def bump(make: Maker) -> Made:
-    return make(ADD_IN_PLACE)
 
 
 @pytest.fixture(scope="module")

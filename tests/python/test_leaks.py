@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support import ADD, ADD_IN_PLACE, Made
+from support import ADD_IN_PLACE, Made
 
 Maker = Callable[..., Made]
 
@@ -70,11 +70,6 @@ WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, const wick_view *x, float *w, const 
 @pytest.fixture(scope="module")
 def everything(make: Maker) -> Made:
     return make(EVERYTHING)
-
-
-@pytest.fixture(scope="module")
-def add(make: Maker) -> Made:
-    return make(ADD)
 
 
 def test_calls_that_work(everything: Made, either: str) -> None:

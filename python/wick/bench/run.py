@@ -176,8 +176,11 @@ def _report(bench: _Bench, facts: dict[str, Any], options: argparse.Namespace) -
     if options.plots:
         from . import plots
 
-        for path in plots.write(options.plots, facts, bench.rows):
+        paths = plots.write(options.plots, facts, bench.rows)
+        for path in paths:
             print(f"wick bench: wrote {path}", file=sys.stderr)
+        if not paths:
+            print("wick bench: nothing to draw: no call moves any bytes", file=sys.stderr)
     if options.html:
         from . import page
 
