@@ -51,7 +51,8 @@ typedef struct wick_zone_wish {
 wick_status wick_zone_open(wick_ctx *ctx, const wick_zone_wish *wish, wick_zone *out);
 /* What is in it from now on is only read. */
 void wick_zone_seal(const wick_zone *zone);
-/* Fills data (of a folded zone: the tail, and what the rest is folded onto); the slack is as new. */
+/* Fills data (of a folded zone: the tail, and what the rest is folded onto); the slack is as new.
+ */
 void wick_zone_fill(const wick_zone *zone, uint8_t with);
 /* Says what was written into the slack, a line each; nothing if nothing was. */
 void wick_zone_inspect(const wick_zone *zone, wick_text *out);
@@ -118,9 +119,10 @@ void wick_state_restore(const wick_state *to);
 /* ---- trial.c ---- */
 
 typedef struct wick_trial_options {
-    bool at_end;    /* else tensors begin where a guard ends */
-    uint32_t shift; /* bit k: tensor k (inputs, then results) begins an element later, unless at_end */
-    uint8_t fill;   /* what results and scratch hold before the call */
+    bool at_end; /* else tensors begin where a guard ends */
+    uint32_t
+        shift; /* bit k: tensor k (inputs, then results) begins an element later, unless at_end */
+    uint8_t fill; /* what results and scratch hold before the call */
     int threads;
     wick_order order;
     uint64_t seed;
@@ -189,8 +191,9 @@ void wick_trial_free(wick_trial *trial);
 
 /* ---- together.c ---- */
 
-/* Each trial is called by a thread of its own, `rounds` times, all at once; and each result must be
- * that of the call made alone before. *differs: the first trial with another result, or -1. */
+/* Each trial is called by a thread of its own, all at once, `rounds` times at least and for some
+ * milliseconds; and each result must be that of the call made alone before. *differs: the first
+ * trial with another result, or -1. */
 wick_status wick_trial_together(wick_ctx *ctx, wick_trial *trials, int n, int64_t rounds,
                                 int *differs);
 
