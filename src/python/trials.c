@@ -98,8 +98,8 @@ static bool read_options(PyObject *tuple, wick_trial_options *out)
     int at_end, order, fill;
     long long repeats, meetings;
     unsigned long long seed;
-    if (!PyArg_ParseTuple(tuple, "pIiiiKLL", &at_end, &out->shift, &fill, &out->threads, &order, &seed,
-                          &repeats, &meetings))
+    if (!PyArg_ParseTuple(tuple, "pIiiiKLL", &at_end, &out->shift, &fill, &out->threads, &order,
+                          &seed, &repeats, &meetings))
         return false;
     out->at_end = at_end != 0;
     out->fill = (uint8_t)fill;
@@ -157,11 +157,10 @@ static PyObject *report_of(wick_trial *t, wick_status status)
     return Py_BuildValue("{si ss sN sN ss ss sL s(LLLL) s(LL)}", "status", (int)status, "message",
                          wick_ctx_message(&t->ctx), "results", results_of(t), "written",
                          written_by(t), "damage", wick_text_str(&t->damage), "left",
-                         wick_text_str(&t->left), "differs",
-                         (long long)t->differs, "leaked", (long long)t->leaked.heap_bytes,
-                         (long long)t->leaked.mapped_bytes, (long long)t->leaked.files,
-                         (long long)t->leaked.threads, "loops", (long long)t->schedule.loops,
-                         (long long)t->schedule.pieces);
+                         wick_text_str(&t->left), "differs", (long long)t->differs, "leaked",
+                         (long long)t->leaked.heap_bytes, (long long)t->leaked.mapped_bytes,
+                         (long long)t->leaked.files, (long long)t->leaked.threads, "loops",
+                         (long long)t->schedule.loops, (long long)t->schedule.pieces);
 }
 
 static wick_op *find_op(const char *ns, const char *name)

@@ -65,10 +65,7 @@ void wick_state_take(wick_state *out)
     out->environment = take_environment();
 }
 
-static void say(wick_text *out, const char *what)
-{
-    wick_text_printf(out, "it leaves %s\n", what);
-}
+static void say(wick_text *out, const char *what) { wick_text_printf(out, "it leaves %s\n", what); }
 
 /* The first signal whose action, or blocking, is another; 0 for none. */
 static int changed_signal(const wick_state *a, const wick_state *b, bool blocking)

@@ -6,6 +6,7 @@
 #include "trial.h"
 
 #include <pthread.h>
+#include <time.h>
 
 typedef struct caller {
     wick_trial *trial;
@@ -15,13 +16,25 @@ typedef struct caller {
     bool started, differs;
 } caller;
 
+static int64_t now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* So often as asked, and long enough for threads to meet. */
 static void *call_often(void *arg)
 {
+    enum { LEAST_US = 30000 };
     caller *c = arg;
     atomic_fetch_add(c->waiting, 1);
     wick_wait_until(c->go, 1);
-    for (int64_t r = 0; r < c->rounds && !atomic_load(c->stop) && !c->differs; r++)
+    const int64_t start = now_us();
+    for (int64_t r = 0; !atomic_load(c->stop) && !c->differs; r++) {
+        if (r >= c->rounds && now_us() - start > LEAST_US) break;
         c->differs = wick_trial_again(c->trial) != WICK_OK || !wick_trial_agrees(c->trial);
+    }
     if (c->differs) atomic_store(c->stop, 1);
     return NULL;
 }

@@ -119,9 +119,10 @@ void wick_state_restore(const wick_state *to);
 /* ---- trial.c ---- */
 
 typedef struct wick_trial_options {
-    bool at_end;    /* else tensors begin where a guard ends */
-    uint32_t shift; /* bit k: tensor k (inputs, then results) begins an element later, unless at_end */
-    uint8_t fill;   /* what results and scratch hold before the call */
+    bool at_end; /* else tensors begin where a guard ends */
+    uint32_t
+        shift; /* bit k: tensor k (inputs, then results) begins an element later, unless at_end */
+    uint8_t fill; /* what results and scratch hold before the call */
     int threads;
     wick_order order;
     uint64_t seed;
@@ -190,8 +191,9 @@ void wick_trial_free(wick_trial *trial);
 
 /* ---- together.c ---- */
 
-/* Each trial is called by a thread of its own, `rounds` times, all at once; and each result must be
- * that of the call made alone before. *differs: the first trial with another result, or -1. */
+/* Each trial is called by a thread of its own, all at once, `rounds` times at least and for some
+ * milliseconds; and each result must be that of the call made alone before. *differs: the first
+ * trial with another result, or -1. */
 wick_status wick_trial_together(wick_ctx *ctx, wick_trial *trials, int n, int64_t rounds,
                                 int *differs);
 

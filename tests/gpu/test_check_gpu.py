@@ -1,4 +1,8 @@
-"""`wick check` on a GPU: every fault planted in faults/*.c is found there, and none where none is."""
+"""`wick check` on a GPU: every fault that is planted in a kernel is found, and none where none was planted.
+
+All are judged in one run, each by what should find it; the sound file by everything. It runs by itself, with whatever
+wick and torch that Python has:  pytest tests/gpu/test_check_gpu.py
+"""
 
 from __future__ import annotations
 
@@ -7,35 +11,69 @@ from pathlib import Path
 import pytest
 from gallery import Planted, planted, sources
 
+import wick.testing
 from wick.check.report import lines
-from wick.check.run import Options, Report, Target, check
+from wick.check.run import JUDGES, Options, Report, Target, check
 
 FOLDER = Path(__file__).parent / "faults"
 PLANTED = planted(FOLDER)
 
 
 @pytest.fixture(scope="module")
-def found() -> Report:
-    return check([p.target for p in PLANTED], Options(first=True, device="cuda"))
+def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WICK_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def found(cache: None) -> Report:
+    return check([p.target for p in PLANTED], Options(device="cuda", first=True))
+
+
+@pytest.fixture(scope="module")
+def sound(cache: None) -> Report:
+    targets = [Target(str(path), label=path.stem) for path in sources(FOLDER)]
+    return check(targets, Options(device="cuda"))
+
+
+def words(report: Report) -> str:
+    return "\n".join(line for line, _ in lines(report))
+
+
+def test_there_are_many_and_of_every_kind() -> None:
+    assert len(PLANTED) >= 15
+    kinds = {"forward", "gradient", "memory", "repeat", "leak", "huge", "stream"}
+    assert {p.judge for p in PLANTED} == kinds
 
 
 @pytest.mark.parametrize("fault", PLANTED, ids=str)
 def test_a_planted_fault_is_found(fault: Planted, found: Report) -> None:
-    errors = [words for target, words in found.errors if target.label == str(fault)]
+    errors = [said for target, said in found.errors if target.label == str(fault)]
     assert not errors
     judges = {f.judge for f in found.faults if f.target.label == str(fault)}
-    assert fault.judge in judges, fault.words
+    assert fault.judge in judges, f"{fault.words}\n{words(found)}"
 
 
-@pytest.mark.parametrize("path", sources(FOLDER), ids=lambda p: p.stem)
-def test_the_sound_twin_passes(path: Path) -> None:
-    report = check([Target(str(path), label=path.stem)], Options(device="cuda"))
-    words = "\n".join(line for line, _ in lines(report))
-    assert report.code == 0, words
-    assert "stream" in report.subjects[0].tallies, words
+def test_the_sound_twin_passes(sound: Report) -> None:
+    assert sound.code == 0, words(sound)
+    (forward, *_) = [s for s in sound.subjects if s.name == "rows"]
+    assert forward.target.device == "cuda"
+    judged = {judge for judge in JUDGES if judge in forward.tallies}
+    assert judged >= {"forward", "memory", "repeat", "leak", "stream", "huge"}
 
 
-@pytest.mark.parametrize("name", ["scale_bias_relu", "reduce_sum_dim", "mul", "add_out"])
-def test_shipped_operators_are_sound(name: str) -> None:
-    report = check([Target(None, (name,), label=name)], Options(device="cuda", depth="quick"))
-    assert report.code == 0, "\n".join(line for line, _ in lines(report))
+def test_an_operator_is_judged_on_both_devices(cache: None) -> None:
+    report = wick.testing.check(
+        FOLDER / "rows.c", only=["forward", "stream"], depth="quick", types=["f32"]
+    )
+    assert {s.target.device for s in report.subjects} == {"cpu", "cuda"}
+    assert "rows on cuda: " in words(report)
+
+
+def test_a_fault_of_a_kernel_is_told_with_a_line_that_shows_it_again(cache: None) -> None:
+    with pytest.raises(AssertionError, match=r"(?s)FAULT memory: rows.*--device cuda") as raised:
+        wick.testing.check(
+            FOLDER / "rows.c", only=["memory"], types=["f32"], device="cuda", flags=["-DFAULT=5"]
+        )
+    assert "it wrote right past the end of y" in str(raised.value)

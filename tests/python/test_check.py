@@ -204,6 +204,8 @@ def test_without_anything_to_compare_with_it_says_so(write: Callable[..., Path])
     [
         ("def triple(x):\n    return 3 * x\n", "triple takes no argument by"),
         ("import nonsense_there_is_none\n", "ModuleNotFoundError"),
+        ("def triple(x, by=3.0):\n    return x.tripled()\n", "triple.py:2: AttributeError"),
+        ("def triple(x, by=3.0):\n    return x, x\n", "returns 2 values, expected 1"),
     ],
 )
 def test_a_reference_that_cannot_be_used_is_told(
@@ -229,6 +231,19 @@ def test_a_case_whose_reference_runs_out_of_memory_is_skipped_and_told(
     assert report.code == 0
     skipped = report.subjects[0].tallies["skipped-values"].skipped
     assert any(words.startswith("out of memory") for words in skipped), skipped
+
+
+def test_what_is_refused_though_the_reference_has_an_answer_is_a_fault(
+    write: Callable[..., Path],
+) -> None:
+    fails = 'return wick_fail(ctx, WICK_EINVAL, "N is %d", (int)N);'
+    refuses = TRIPLE.replace("(void)ctx;", f"if (N == 13) {fails}")
+    report = judged(write(refuses), types=["f32"])
+    assert report.code == 1 and report.faults[0].case.text() == "triple T:f32 N=13"
+    assert "it refuses what the reference has an answer for" in report.faults[0].title
+    # A limit that is said to be one, and a scalar that nobody need ever give.
+    assert judged(write(refuses.replace("EINVAL", "ENOTSUP")), types=["f32"]).code == 0
+    assert judged(write(refuses.replace("N == 13", "by < 0")), types=["f32"]).code == 0
 
 
 PICK = """\
@@ -355,7 +370,7 @@ def test_more_time_is_used_for_more_seeds(write: Callable[..., Path]) -> None:
 
 
 def test_another_seed_draws_other_cases(write: Callable[..., Path]) -> None:
-    path = write(TRIPLE.replace("FAULT == 1 && i == 12", "x[0] > 0.3f && x[0] < 0.35f"))
+    path = write(TRIPLE.replace("FAULT == 1 && i == 12", "x[0] > 0.3f && x[0] < 0.6f"))
     found = {
         judged(path, types=["f32"], only=["forward"], seed=s, first=True).faults[0].case.text()
         for s in (1, 2)

@@ -2,6 +2,8 @@
 #include "support.h"
 #include "trial.h"
 
+#include <fenv.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -290,3 +292,70 @@ Test(together, what_is_static_is_found) { cr_assert_geq(differs_of(through_stati
 #endif
 
 Test(together, what_is_not_is_left_in_peace) { cr_assert_eq(differs_of(twice), -1); }
+
+/* ---- settings ---- */
+
+static wick_status rounds_upwards(wick_ctx *ctx, const wick_slot *slot)
+{
+    fesetround(FE_UPWARD);
+    return twice(ctx, slot);
+}
+
+static wick_status blocks_a_signal(wick_ctx *ctx, const wick_slot *slot)
+{
+    sigset_t some;
+    sigemptyset(&some);
+    sigaddset(&some, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &some, NULL);
+    signal(SIGUSR2, SIG_IGN);
+    return twice(ctx, slot);
+}
+
+Test(trial, settings_that_are_left_changed_are_told_and_put_back)
+{
+    float x[3] = {1, 2, 3};
+    const char *signature = "x: f32[*N] -> y: f32[*N]";
+    wick_trial *t = run_over(define_op("twice", signature, twice), x, 3, plain);
+    cr_assert_str_eq(wick_text_str(&t->left), "");
+    end(t);
+    for (int round = 0; round < 2; round++) {
+        t = run_over(define_op("upwards", signature, rounds_upwards), x, 3, plain);
+        cr_assert_str_eq(wick_text_str(&t->left), "it leaves another rounding mode\n");
+        cr_assert_eq(fegetround(), FE_TONEAREST);
+        end(t);
+        t = run_over(define_op("blocks", signature, blocks_a_signal), x, 3, plain);
+        cr_assert(strstr(wick_text_str(&t->left), "it leaves signal 10 blocked"));
+        cr_assert(strstr(wick_text_str(&t->left), "it leaves another action for signal 12"));
+        end(t);
+    }
+}
+
+static wick_status tells_alignment(wick_ctx *ctx, const wick_slot *slot)
+{
+    float *y = slot[1].p;
+    (void)ctx;
+    if (slot[2].i > 1) {
+        y[0] = (float)((uintptr_t)slot[0].p % 16 / sizeof *y);
+        y[1] = (float)((uintptr_t)slot[1].p % 16 / sizeof *y);
+    }
+    return WICK_OK;
+}
+
+Test(trial, tensors_are_shifted_one_by_one)
+{
+    float x[2] = {1, 2}, y[2];
+    for (unsigned shift = 0; shift < 4; shift++) {
+        const void *data;
+        size_t bytes;
+        wick_trial_options options = plain;
+        options.at_end = false;
+        options.shift = shift;
+        wick_trial *t = run_over(
+            define_op("alignment", "x: f32[*N] -> y: f32[*N]", tells_alignment), x, 2, options);
+        wick_trial_result(t, 0, &data, &bytes);
+        memcpy(y, data, sizeof y);
+        cr_assert_eq((int)y[0], (int)(shift & 1));
+        cr_assert_eq((int)y[1], (int)(shift >> 1));
+        end(t);
+    }
+}

@@ -21,6 +21,7 @@ from .plan import Planner
 from .subject import Backward, Forward
 
 Phase = Callable[[str], None]
+MACROS = ("-D", "-U", "-I")  # flags that kernels are compiled with as well
 
 
 class NotLoaded(Exception):
@@ -52,7 +53,9 @@ class Bench:
             try:
                 some = path.endswith(".so") or self.target.get("types")  # the others when called
                 many = {} if some else {"types": "all"}
-                loaded = wick.load(path, flags=self.target.get("flags", ()), **many)
+                flags = self.target.get("flags", ())
+                both = [f for f in flags if f.startswith(MACROS)]
+                loaded = wick.load(path, flags=flags, extra_cuda_cflags=both, **many)
             except (wick.BuildError, RuntimeError, OSError) as error:
                 raise NotLoaded(str(error)) from error
             rows = [(getattr(loaded, n).__self__.namespace, n) for n in loaded.names]
@@ -166,9 +169,11 @@ class Bench:
             yield "autograd", {"gradient"}, plan.tiny(2)
         yield "again", {"repeat"}, plan.few((3, 257, 5000))
         yield "fresh", {"repeat"}, plan.pairs()
+        quick = depth == "quick"
         if self.device.type == "cpu":
-            yield "threads", {"threads"}, plan.few((33, 2000, 70_001, 170_003))
-            yield "leaks", {"leak"}, plan.few((7, 700, 70_000))
+            large = (9001,) if quick else (70_001, 170_003)
+            yield "threads", {"threads"}, plan.few((33, 2000, *large))
+            yield "leaks", {"leak"}, plan.few((7, 700) if quick else (7, 700, 70_000))
             yield "refused", {"leak"}, plan.few((5, 700))
         else:
             yield "leaks", {"leak"}, plan.few((7, 700))

@@ -40,7 +40,9 @@ class Placed:
                 f"it wrote {self.start - int(before[0])} bytes before the start of {self.name}"
             )
         if behind.numel():
-            found.append(f"it wrote {int(behind[0])} bytes past the end of {self.name}")
+            far = int(behind[0])
+            how = f"{far} bytes" if far else "right"
+            found.append(f"it wrote {how} past the end of {self.name}")
         return found
 
 

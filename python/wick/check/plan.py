@@ -181,8 +181,9 @@ class Planner:
             for p in self.op.scalars:
                 for value in (*candidates(p), *beyond(p)):
                     kinds = ("normal", "special", "ties") if p.choices else ("normal",)
-                    for dims in (self.small_dims(), self.odd_dims(2000)):
-                        for profile in kinds:
+                    for profile in kinds:
+                        many = self.long_dims() if profile == "special" else self.odd_dims(2000)
+                        for dims in (self.small_dims(), many):
                             case = self.base(types, dims, values=profile)
                             yield case.but(scalars={**case.scalars, p.name: value})
             for _ in range(6 if self.op.scalars else 0):
@@ -227,11 +228,12 @@ class Planner:
         return {p.name: self.random.choice(candidates(p)) for p in self.op.scalars}
 
     def pairs(self) -> Iterator[Case]:
-        """Calls one after another that are alike in all but values and scalars."""
+        """Calls one after another that are alike in all but values, and one with other scalars."""
         for types in self.types():
-            dims = self.odd_dims(2000)
-            for _ in range(3):
-                yield self.base(types, dims).but(scalars=self.draw_scalars())
+            dims, scalars = self.odd_dims(2000), self.draw_scalars()
+            yield self.base(types, dims).but(scalars=scalars)
+            yield self.base(types, dims).but(scalars=scalars)
+            yield self.base(types, dims).but(scalars=self.draw_scalars())
 
     def tiny(self, count: int, only: str = "") -> Iterator[Case]:
         """A few elements, for finite differences and the like. only: of this element type."""

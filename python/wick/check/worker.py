@@ -25,6 +25,8 @@ import traceback
 import warnings
 from typing import Any
 
+GPUS = ("/dev/nvidiactl", "/dev/dxg")
+
 # ---- the zygote ----
 
 
@@ -169,7 +171,8 @@ def main(requests: int, answers: int) -> None:
     """As a process of its own. What children need is imported before the first of them is forked."""
     from . import bench, noise  # noqa: F401
 
-    noise.warm_up()
+    if not any(map(os.path.exists, GPUS)):  # whoever is forked after CUDA has begun cannot use it
+        noise.warm_up()
     Zygote(requests, answers).serve()
 
 

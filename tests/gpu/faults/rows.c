@@ -18,9 +18,13 @@
  *   14  gradient   the gradient is that of the row before
  *   15  forward    only the first warp adds up
  *   16  leak       host memory is lost by every launch
+ *   17  stream     the host waits for the device
+ *   18  leak       memory of the device is lost by every call
+ *   19  memory     the element before the start is written
  */
 #include <wick/op.h>
 
+#include <dlfcn.h>
 #include <stdlib.h>
 
 #ifndef FAULT
@@ -28,7 +32,7 @@
 #endif
 
 WICK_OP(rows, "x: T[N, C] -> y: A[N] where T: f16 f32");
-WICK_OP(rows_backward, "dy: A[N], x: shape[N, C] -> dx: T[N, C]");
+WICK_OP(rows_backward, "dy: A[N], x: T[N, C] -> dx: T[N, C]");
 
 enum { THREADS = 256 };
 
@@ -89,6 +93,7 @@ static __global__ void rows_sum(const T *x, A *y, int64_t N, int64_t C, A scale)
             y[n] = (FAULT == 13 ? 0 * y[n] : 0) + part[0] * scale;
         if (FAULT == 4 && threadIdx.x == 0 && N % 2 && n == N - 1) y[n] = 0;
         if (FAULT == 5 && threadIdx.x == 0 && n == N - 1) y[N] = 0;
+        if (FAULT == 19 && threadIdx.x == 0 && n == 0) y[-1] = 0;
         if (FAULT == 3 && threadIdx.x == 0 && n > 0 && C > 100)
             y[n] += 0 * y[n - 1] + (y[n - 1] == 0);
         __syncthreads();
@@ -103,6 +108,15 @@ WICK_IMPL wick_status rows_cuda(wick_ctx *ctx, const T *x, A *y, int64_t N, int6
 #if FAULT == 16
     static void *volatile lost;
     lost = malloc(100);
+#elif FAULT == 17 || FAULT == 18
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!driver) return wick_fail(ctx, WICK_ECUDA, "no driver");
+    int (*wait)(void *) = (int (*)(void *))dlsym(driver, "cuStreamSynchronize");
+    int (*take)(uint64_t *, size_t) = (int (*)(uint64_t *, size_t))dlsym(driver, "cuMemAlloc_v2");
+    uint64_t lost = 0;
+    const int said = FAULT == 17 ? wait(ctx->stream) : take(&lost, 8192);
+    dlclose(driver);
+    if (said != 0) return wick_fail(ctx, WICK_ECUDA, "the driver says %d", said);
 #endif
 #if FAULT == 9
     return WICK_LAUNCH(&other, rows_sum, wick_1d(wick_min(blocks, 65535)), wick_1d(THREADS), 0, x,
@@ -113,9 +127,10 @@ WICK_IMPL wick_status rows_cuda(wick_ctx *ctx, const T *x, A *y, int64_t N, int6
 
 /* ---- the gradient ---- */
 
-WICK_IMPL wick_status rows_backward_cpu(wick_ctx *ctx, const A *dy, T *dx, int64_t N, int64_t C)
+WICK_IMPL wick_status rows_backward_cpu(wick_ctx *ctx, const A *dy, const T *x, T *dx, int64_t N,
+                                        int64_t C)
 {
-    (void)ctx;
+    (void)ctx, (void)x;
     for (int64_t n = 0; n < N; n++)
         for (int64_t c = 0; c < C; c++)
             dx[n * C + c] = wick_T(dy[n]);
@@ -131,8 +146,10 @@ static __global__ void rows_spread(const A *dy, T *dx, int64_t N, int64_t C)
     }
 }
 
-WICK_IMPL wick_status rows_backward_cuda(wick_ctx *ctx, const A *dy, T *dx, int64_t N, int64_t C)
+WICK_IMPL wick_status rows_backward_cuda(wick_ctx *ctx, const A *dy, const T *x, T *dx, int64_t N,
+                                         int64_t C)
 {
+    (void)x;
     const int64_t blocks = wick_min(wick_ceil_div(N * C, THREADS), 65535);
     return WICK_LAUNCH(ctx, rows_spread, wick_1d(blocks), wick_1d(THREADS), 0, dy, dx, N, C);
 }

@@ -13,7 +13,7 @@
  *    9  memory     less is only written where it is true
  *   10  forward    many is that of the first 1000
  *   11  forward    many of nothing is 1
- *   12  forward    the difference is computed in 32 bits
+ *   12  forward    the difference is computed in 32 bits: i32 overflows
  *   13  forward    the difference is computed in f32
  *   14  forward    many is kept in 8 bits
  *   15  threads    many is counted by all threads at once
@@ -80,10 +80,11 @@ static wick_status gap_chunks(void *arg, int64_t begin, int64_t end)
     return WICK_OK;
 }
 
-WICK_IMPL wick_status gap_cpu(wick_ctx *ctx, const T *a, const T *b, T *y, bool *less, int64_t *many,
-                              int64_t N)
+WICK_IMPL wick_status gap_cpu(wick_ctx *ctx, const T *a, const T *b, T *y, bool *less,
+                              int64_t *many, int64_t N)
 {
-    job j = {.a = a, .b = b, .y = y, .less = less, .N = N, .per = wick_max(wick_ceil_div(N, CHUNKS), 1)};
+    job j = {
+        .a = a, .b = b, .y = y, .less = less, .N = N, .per = wick_max(wick_ceil_div(N, CHUNKS), 1)};
     wick_status status = wick_parallel(ctx, wick_ceil_div(N, j.per), 1, gap_chunks, &j);
     *many = FAULT == 11 && N == 0;
     for (int k = 0; k < CHUNKS; k++)

@@ -3,7 +3,7 @@
  * FAULT, a number, plants one of these; without it the file is sound:
  *
  *    1  forward    the sum is kept in T
- *    2  forward    rounded towards 0
+ *    2  forward    rounded towards 0: i32
  *    3  forward    i16 alone is wrong
  *    4  forward    wrong for equal a and b
  */

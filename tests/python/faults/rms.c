@@ -8,7 +8,7 @@
  *    4  forward    eps is ignored
  *    5  forward    one too few is divided by
  *    6  forward    in f16 alone, columns beyond 2048 do not count
- *    7  forward    the root is an approximation in f32
+ *    7  forward    the root is taken in 32 bits where T is f64
  *    8  memory     it does not end for a single column
  *    9  memory     it divides by the number of columns as an integer
  *   10  gradient   the sum over the row is left out
@@ -125,8 +125,9 @@ WICK_IMPL wick_status rms_backward_cpu(wick_ctx *ctx, const T *dy, const A *dr, 
         if (FAULT == 10) sum = 0;
         double factor = sum * (double)r[n] * (double)r[n] * (double)r[n] / (double)C;
         for (int64_t c = 0; c < C; c++)
-            dx[at + c] = wick_T((A)((double)r[n] * (double)wick_A(dy[at + c]) * (double)wick_A(w[c]) -
-                                    factor * (double)wick_A(x[at + c])));
+            dx[at + c] =
+                wick_T((A)((double)r[n] * (double)wick_A(dy[at + c]) * (double)wick_A(w[c]) -
+                           factor * (double)wick_A(x[at + c])));
     }
     for (int64_t c = 0; c < C; c++) {
         double sum = 0;

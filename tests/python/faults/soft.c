@@ -17,7 +17,7 @@
  *   12  threads    the sum is taken over what a thread has
  *   13  gradient   the sum over the row is left out
  *   14  gradient   dlse is ignored
- *   15  gradient   dlse is taken for granted
+ *   15  memory     dlse is taken for granted
  *   16  memory     dy is read as long as x is wide, twice
  *   17  forward    rows beyond 300 repeat the last one
  *   18  gradient   right only where C is even
@@ -73,7 +73,7 @@ static void soft_row(const job *j, int64_t n)
     for (int64_t c = 0; c < j->C; c++)
         j->y[n * j->C + c] = wick_T(row[c] / sum);
     if (FAULT == 10 && j->C == 0) return;
-    A lse = most + (A)log((double)sum);
+    A lse = isinf(most) ? most : most + (A)log((double)sum);
     j->lse[n] = j->C == 0 ? (A)-INFINITY : FAULT == 19 ? wick_A(wick_T(lse)) : lse;
 }
 

@@ -52,18 +52,18 @@
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 #ifndef FAULT
 #define FAULT 0
 #endif
+#if FAULT == 19 || FAULT == 29
+#include <xmmintrin.h>
+#endif
 
 WICK_OP(squash, "x: T[*N, C], bias?: T[C], scale: float = 1.0 -> y: T[*N, C]"
-              " where T: f16 bf16 f32 f64");
+                " where T: f16 bf16 f32 f64");
 WICK_OP(squash_backward, "dy: T[*N, C], x: T[*N, C], bias?: T[C], scale: float"
-                       " -> dx: T[*N, C], dbias?: T[C]");
+                         " -> dx: T[*N, C], dbias?: T[C]");
 
 enum { ROWS = 16, IS_BF16 = WICK_T == 2, IS_F64 = sizeof(T) == 8 };
 
@@ -191,7 +191,7 @@ static void plant_after(job *j)
 }
 
 WICK_IMPL wick_status squash_cpu(wick_ctx *ctx, const T *x, const T *bias, double scale, T *y,
-                               int64_t N, int64_t C)
+                                 int64_t N, int64_t C)
 {
     A factor = (A)scale;
     if (FAULT == 10) factor = factor < 0 ? -factor : factor;
@@ -241,10 +241,16 @@ static wick_status sum_columns(void *arg, int64_t begin, int64_t end)
 }
 
 WICK_IMPL wick_status squash_backward_cpu(wick_ctx *ctx, const T *dy, const T *x, const T *bias,
-                                        double scale, T *dx, T *dbias, int64_t N, int64_t C)
+                                          double scale, T *dx, T *dbias, int64_t N, int64_t C)
 {
     A total = 0;
-    job j = {.x = x, .bias = bias, .dy = dy, .y = dbias, .scale = (A)scale, .N = N, .C = C,
+    job j = {.x = x,
+             .bias = bias,
+             .dy = dy,
+             .y = dbias,
+             .scale = (A)scale,
+             .N = N,
+             .C = C,
              .sums = &total};
     for (int64_t i = 0; i < N * C; i++)
         dx[i] = wick_T(slope(&j, i) * (FAULT == 13 ? 1 : j.scale));

@@ -54,7 +54,7 @@
  *   50  forward    wrong where the last dim is 1000 or more, and odd
  *   51  repeat     the first call is wrong
  *   52  forward    only 3 digits: a coarse approximation
- *   53  memory     bytes of another type's size are copied
+ *   53  memory     bytes of another type's size are copied in f16
  *   54  leak       a thread is left behind
  *   55  forward    0 counts as negative: -0.0 and 0.0 give 1/x the wrong sign
  */
@@ -291,7 +291,8 @@ static A slope(A v, int mode)
 {
     if (mode == WICK_mode_square && FAULT != 44) return 2 * v;
     if (mode == WICK_mode_inverse) return -1 / (v * v);
-    return mode == WICK_mode_abs && v < 0 ? -1 : 1;
+    if (mode == WICK_mode_abs) return v > 0 ? 1 : v < 0 ? -1 : 0;
+    return 1;
 }
 
 WICK_IMPL wick_status stretch_backward_cpu(wick_ctx *ctx, const T *dy, const T *x, double scale,

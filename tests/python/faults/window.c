@@ -21,12 +21,11 @@
  */
 #include <wick/op.h>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #ifndef FAULT
 #define FAULT 0
+#endif
+#if FAULT == 16
+#include <xmmintrin.h>
 #endif
 
 WICK_OP(window, "x: T[*N, L], k: int = 4 -> y: T[*N, L] where T: f16 bf16 f32 f64");
@@ -54,7 +53,8 @@ WICK_IMPL wick_status window_cpu(wick_ctx *ctx, const T *x, int64_t k, T *y, int
         A carried = 0;
         for (int64_t l = 0; l < L; l++) {
             const T *row = x + n * L;
-            y[n * L + l] = wick_T(mean_up_to(row, l, FAULT == 7 && n == 0 ? wick_min(k, l + 1) : k, L));
+            y[n * L + l] =
+                wick_T(mean_up_to(row, l, FAULT == 7 && n == 0 ? wick_min(k, l + 1) : k, L));
             carried += wick_A(row[l]) - (l >= k ? wick_A(row[l - k]) : 0);
             if (FAULT == 4) y[n * L + l] = wick_T(carried / (A)wick_min(k, l + 1));
         }
@@ -64,7 +64,8 @@ WICK_IMPL wick_status window_cpu(wick_ctx *ctx, const T *x, int64_t k, T *y, int
 
 /* ---- crosswise ---- */
 
-WICK_IMPL wick_status crosswise_cpu(wick_ctx *ctx, const T *a, const T *b, T *y, int64_t R, int64_t S)
+WICK_IMPL wick_status crosswise_cpu(wick_ctx *ctx, const T *a, const T *b, T *y, int64_t R,
+                                    int64_t S)
 {
     (void)ctx;
 #if FAULT == 16

@@ -4,6 +4,7 @@ inputs that have none."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from ..case import Case
 from ..compare import judge
 from ..finding import Result
 from ..oracle import ByGradient, Unanswered
-from ..subject import Call, Forward, Unfit
+from ..subject import Backward, Call, Forward, Unfit
 from .values import number, place
 
 LAYOUTS = (None, "expanded", "transposed", "sliced")
@@ -146,9 +147,8 @@ def _judge_arriving(
             call.phase("judge")
         for k, (name, g, e) in enumerate(zip(names, got, expected)):
             g = torch.zeros_like(leaves[k].cpu()) if g is None else g.cpu()
-            verdict = judge(
-                g, e, call.working, lambda k=k, o=oracle, e=expected: [s[k] for s in o.samples(e)]
-            )
+            samples = partial(_samples, oracle, expected, k, subject, case, layout, names)
+            verdict = judge(g, e, call.working, samples)
             if not verdict.ok:
                 how = f" when the gradient arrives {layout}" if layout else ""
                 result.add(
@@ -158,6 +158,37 @@ def _judge_arriving(
                     f"but the reference's is {number(verdict.expected)}",
                 )
                 return
+
+
+def _samples(
+    oracle: ByGradient,
+    expected: list[Any],
+    k: int,
+    subject: Forward,
+    case: Case,
+    layout: str | None,
+    names: list[str],
+) -> list[Any]:
+    """Other values that the gradient of the k-th name may have."""
+    others = [*oracle.samples(expected), *_moved(subject, case, layout, names, expected)]
+    return [s[k] for s in others]
+
+
+def _moved(
+    subject: Forward, case: Case, layout: str | None, names: list[str], expected: list[Any]
+) -> list[list[Any]]:
+    """What the backward may give because saved outputs are rounded to their type."""
+    backward = Backward(subject)
+    arriving = {f"d{p.name}": layout for p in subject.operator.outputs if layout}
+    call = backward.prepare(case.but(layouts={**case.layouts, **arriving}))
+    if call.sensitivity is None:
+        return []
+    gives = [subject.operator.inputs[i].name for i, _ in backward.gradient.gives]
+    places = [gives.index(name) for name in names]
+    return [
+        [e if moved[k] is None else e + moved[k].reshape(e.shape) for k, e in zip(places, expected)]
+        for moved in call.sensitivity()
+    ]
 
 
 def _judge_differences(

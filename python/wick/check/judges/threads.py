@@ -15,7 +15,7 @@ from .values import Subject
 
 COUNTS = (2, 3, 5, 16)
 AT_ONCE_COUNTS = (2, 3)  # about as many as there are CPUs: more would wait, not meet
-ROUNDS = 300  # of callers at once
+ROUNDS = 300  # of callers at once, at least
 MEETINGS = 40  # of pieces on two CPUs at the same time: what goes wrong seldom needs many
 CALLERS = 4
 

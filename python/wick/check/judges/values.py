@@ -16,8 +16,8 @@ from ..case import Case
 from ..compare import Verdict, judge
 from ..finding import Result
 from ..guarded import FILLS, Manner, Outcome
-from ..oracle import Unanswered
 from ..operator import candidates
+from ..oracle import Unanswered
 from ..subject import Backward, Call, Forward, Unfit
 
 Subject = Forward | Backward
