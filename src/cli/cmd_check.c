@@ -23,7 +23,7 @@ static const cli_pair judged[] = {
     {"memory", "nothing read or written outside, all results written, inputs untouched"},
     {"repeat", "the same result again, after other calls, in another process"},
     {"threads", "the same on any number of threads, and from several callers"},
-    {"leak", "no memory, file or thread is left behind"},
+    {"leak", "no memory, file, thread or changed setting is left behind"},
     {"refuse", "wrong types, shapes and devices get an error"},
     {"opcheck", "torch.library.opcheck"},
     {"huge", "more than 2^31 elements"},

@@ -26,7 +26,7 @@ static int64_t now_us(void)
 /* So often as asked, and long enough for threads to meet. */
 static void *call_often(void *arg)
 {
-    enum { LEAST_US = 30000 };
+    enum { LEAST_US = 20000 };
     caller *c = arg;
     atomic_fetch_add(c->waiting, 1);
     wick_wait_until(c->go, 1);

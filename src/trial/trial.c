@@ -327,7 +327,7 @@ static void count_leaks(wick_trial *t)
 /* Pieces of loops have met often enough, or it takes too long. */
 static bool has_met(const wick_trial *t, const struct timespec *start)
 {
-    const double patience = 0.7; /* seconds */
+    const double patience = 0.4; /* seconds */
     struct timespec now;
     if (t->options.meetings == 0) return false;
     clock_gettime(CLOCK_MONOTONIC, &now);

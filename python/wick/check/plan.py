@@ -216,13 +216,13 @@ class Planner:
                 some = dict(self.random.sample(every, min(len(every), self.random.randrange(3))))
                 yield case.but(scalars=self.draw_scalars(), layouts=some)
 
-    def few(self, sizes: tuple[int, ...]) -> Iterator[Case]:
-        """Each type at each of these sizes, in each dim; scalars drawn."""
-        for types in self.types():
+    def few(self, sizes: tuple[int, ...], types: int | None = None) -> Iterator[Case]:
+        """Each type, or the first so many, at each of these sizes, in each dim; scalars drawn."""
+        for choice in self.types()[:types]:
             for name in self.op.dims or ("",):
                 for size in sizes:
                     dims = self.around(name, size) if name else {}
-                    yield self.base(types, dims).but(scalars=self.draw_scalars())
+                    yield self.base(choice, dims).but(scalars=self.draw_scalars())
 
     def draw_scalars(self) -> dict[str, Any]:
         return {p.name: self.random.choice(candidates(p)) for p in self.op.scalars}

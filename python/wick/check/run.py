@@ -27,6 +27,7 @@ JUDGES = {
     "huge": "more than 2^31 elements",
     "stream": "on a GPU: streams and graphs",
 }
+DEATHS = ("crash", "hang", "exit")  # of the process: one fault, whatever was being judged
 CHUNK = 60  # cases that a worker takes at a time
 MOST_KINDS = 3  # faults of one judge of one operator that are followed up
 MOST_DEATHS = 6  # crashes and hangs of one judge of one operator
@@ -134,6 +135,8 @@ def _why(subject: Subject, tag: str) -> str:
     if subject.reference is None:
         stem = os.path.splitext(os.path.basename(subject.file))[0]
         return f"there is no reference (a function {subject.forward} in {stem}.py beside {stem}.c, or --reference)"
+    if subject.tallies.get("skipped-values", Tally()).deaths:
+        return "its calls do not come back"
     words = subject.tallies.get("skipped-values", Tally()).skipped
     return max(words, key=lambda w: words[w]) if words else "no case was taken"
 
@@ -341,6 +344,10 @@ class Run:
                 return True
         return False
 
+    def _dies(self, subject: Subject) -> bool:
+        about = (subject.target, subject.name)
+        return any((f.target, f.subject) == about and f.kind in DEATHS for f in self.report.faults)
+
     def _has_fault(self, target: Target) -> bool:
         return any(f.target == target for f in self.report.faults)
 
@@ -384,6 +391,8 @@ class Run:
 
     def _count(self, job: Job, case: Case, result: Result) -> None:
         self.report.cases += 1
+        if job.judge != "values" and any(f.kind in DEATHS for f in result.findings):
+            return  # nothing was judged: the crash is told once, where it was seen first
         for name in result.judged:
             tally = self._tally(job.subject, name)
             tally.cases += 1
@@ -433,6 +442,8 @@ class Run:
         else:
             result.add(judge, "crash", f"signal {-answer.status}")
         if job.judge == "refused":
+            if self._dies(job.subject):
+                return Result()  # it does so with other numbers as well
             words = f"{result.findings[0].title}, when given numbers out of all bounds"
             return Result(notes=[words])
         return result
@@ -495,7 +506,7 @@ class Run:
                 known.count += 1
                 _note_types(known, case)
             tally = self._tally(job.subject, f"skipped-{job.judge}")
-            tally.deaths += finding.kind in ("crash", "hang", "exit")
+            tally.deaths += finding.kind in DEATHS
             kinds = {
                 f.kind
                 for f in self.report.faults
@@ -566,7 +577,7 @@ def _is(fault: Fault, job: Job, finding: Finding) -> bool:
         job.subject.target,
         job.subject.name,
         finding.kind,
-    ) and (fault.judge == finding.judge or finding.kind in ("crash", "hang", "exit"))
+    ) and (fault.judge == finding.judge or finding.kind in DEATHS)
 
 
 def _note_types(fault: Fault, case: Case) -> None:

@@ -59,7 +59,7 @@ complete -c wick -n '__fish_seen_subcommand_from check' -a gradient -d 'gradient
 complete -c wick -n '__fish_seen_subcommand_from check' -a memory -d 'nothing read or written outside, all results written, inputs untouched'
 complete -c wick -n '__fish_seen_subcommand_from check' -a repeat -d 'the same result again, after other calls, in another process'
 complete -c wick -n '__fish_seen_subcommand_from check' -a threads -d 'the same on any number of threads, and from several callers'
-complete -c wick -n '__fish_seen_subcommand_from check' -a leak -d 'no memory, file or thread is left behind'
+complete -c wick -n '__fish_seen_subcommand_from check' -a leak -d 'no memory, file, thread or changed setting is left behind'
 complete -c wick -n '__fish_seen_subcommand_from check' -a refuse -d 'wrong types, shapes and devices get an error'
 complete -c wick -n '__fish_seen_subcommand_from check' -a opcheck -d 'torch.library.opcheck'
 complete -c wick -n '__fish_seen_subcommand_from check' -a huge -d 'more than 2^31 elements'

@@ -91,7 +91,7 @@ _wick()
             '--jobs=[processes at a time (else one per CPU, at most 4)]:N:_files' \
             '--json=[write what was found; - is stdout, without the report]:FILE:_files' \
             '--junit=[the same as JUnit'\''s XML]:FILE:_files' \
-            '1:what:((forward\:"results against the reference, within the rounding of the type" gradient\:"gradients against the reference'\''s, and by finite differences" memory\:"nothing read or written outside, all results written, inputs untouched" repeat\:"the same result again, after other calls, in another process" threads\:"the same on any number of threads, and from several callers" leak\:"no memory, file or thread is left behind" refuse\:"wrong types, shapes and devices get an error" opcheck\:"torch.library.opcheck" huge\:"more than 2^31 elements" stream\:"on a GPU\: other streams, captured graphs"))' \
+            '1:what:((forward\:"results against the reference, within the rounding of the type" gradient\:"gradients against the reference'\''s, and by finite differences" memory\:"nothing read or written outside, all results written, inputs untouched" repeat\:"the same result again, after other calls, in another process" threads\:"the same on any number of threads, and from several callers" leak\:"no memory, file, thread or changed setting is left behind" refuse\:"wrong types, shapes and devices get an error" opcheck\:"torch.library.opcheck" huge\:"more than 2^31 elements" stream\:"on a GPU\: other streams, captured graphs"))' \
             '*:file:_files'
         ;;
         bench)
