@@ -71,21 +71,12 @@ static wick_status trial_copy(wick_ctx *ctx, wick_tensor *to, const wick_tensor 
     return WICK_OK;
 }
 
-/* Adds what was written outside of a zone, unless it is known: a zone is looked at again. */
-static void inspect(wick_trial *t, const wick_zone *zone)
-{
-    wick_text found = {0};
-    wick_zone_inspect(zone, &found);
-    const char *words = wick_text_str(&found), *known = wick_text_str(&t->damage);
-    if (*words && !strstr(known, words)) wick_text_printf(&t->damage, "%s", words);
-    wick_text_free(&found);
-}
-
 /* A zone stays open for the next call, which asks for the same. */
 static void trial_release(wick_tensor *tensor)
 {
     const wick_zone *zone = tensor->handle;
-    inspect(zone->owner, zone);
+    wick_trial *t = zone->owner;
+    wick_zone_inspect(zone, &t->damage);
 }
 
 static const wick_host trial_host = {
@@ -390,9 +381,9 @@ wick_status wick_trial_run(wick_trial *t)
 void wick_trial_inspect(wick_trial *t)
 {
     for (int i = 0; i < t->sig->n_inputs; i++)
-        if (t->input[i].reserved) inspect(t, &t->input[i]);
+        if (t->input[i].reserved) wick_zone_inspect(&t->input[i], &t->damage);
     for (int i = 0; i < t->n_places; i++)
-        if (t->place[i].zone.reserved) inspect(t, &t->place[i].zone);
+        if (t->place[i].zone.reserved) wick_zone_inspect(&t->place[i].zone, &t->damage);
 }
 
 void wick_trial_free(wick_trial *t)
