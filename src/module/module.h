@@ -87,6 +87,7 @@ struct wick_op {
     char *name;
     _Atomic(wick_op_def *) def;
     void *bridge; /* what src/torch knows about it; written once, by the thread that registers */
+    void *anchor; /* and what it leaves in torch for those who hold an earlier meaning */
 };
 
 struct wick_module {

@@ -3,7 +3,7 @@
  * A registration is what torch was told: a schema, and three kernels out of the pool of
  * trampolines. It belongs to one operator and is kept when the operator is loaded again with the
  * same schema. With another schema the old registration is withdrawn and its slot waits for the
- * next operator; only graphs that captured it could still call it, and torch answers those itself.
+ * next operator; who still holds it meets the new schema, and torch answers those itself.
  */
 #include "bridge.h"
 #include "trampolines.h"
@@ -92,6 +92,20 @@ static torch_error enter(wick_registration *r)
     return e;
 }
 
+/* Whoever holds an overload of torch's holds a pointer to torch's entry of that name, which is
+ * freed with its last kernel. One that stays keeps the entry, and such a call meets the new schema:
+ * it is on the key of a device that does not exist, so that it is never run. A torch that no longer
+ * has the key frees the entry. */
+static void anchor(const wick_registration *r)
+{
+    torch_library_handle l = NULL;
+    if (r->op->anchor) return;
+    torch_error e = shim.aoti_torch_library_init_impl(r->op->ns, "FPGA", "wick", 0, &l);
+    e = e || shim.torch_library_impl(l, r->op->name, wick_trampoline_backend(r->slot), 0);
+    if (e && l) shim.aoti_torch_delete_library_object(l);
+    if (!e) r->op->anchor = l;
+}
+
 /* Leaves torch. What is left keeps its slot until that is needed: a thread may still be on its way
  * through the trampoline, and is told what happened. */
 static void leave(wick_registration *r)
@@ -175,7 +189,10 @@ wick_status wick_torch_register(wick_ctx *ctx, wick_op *op, bool *changed)
         old->def = wick_op_current(op);
     } else {
         *changed = old != NULL;
-        if (old) leave(old);
+        if (old) {
+            anchor(old);
+            leave(old);
+        }
         op->bridge = NULL;
         s = enter_anew(ctx, op, wick_text_str(&schema));
     }

@@ -82,7 +82,7 @@ Test(bridge, another_schema_replaces_the_old_one)
     cr_assert_eq(wick_torch_register(&test_ctx, op, &changed), WICK_OK);
     cr_assert(changed);
     cr_assert_str_eq(fake_schema("local::f"), "f(SymInt a, float b) -> int");
-    cr_assert_eq(fake_live().libraries, 2);
+    cr_assert_eq(fake_live().libraries, 3, "the third keeps torch's entry for those who hold it");
     cr_assert_eq(wick_memory_live(), live + 2,
                  "the old registration waits for its slot's next owner");
 }
@@ -98,7 +98,7 @@ Test(bridge, slots_of_replaced_operators_are_used_again)
                      wick_ctx_message(&test_ctx));
         cr_assert(changed);
     }
-    cr_assert_eq(fake_live().libraries, 2);
+    cr_assert_eq(fake_live().libraries, 3);
 }
 
 Test(bridge, tensors_of_a_call_with_the_old_schema_are_given_back)
@@ -235,5 +235,5 @@ Test(bridge, the_pool_ends_with_an_error_and_its_slots_are_used_again, .timeout 
     cr_assert_eq(stack[0], 1);
     define_op("op1", "a: int, b: int -> n: int", two);
     register_op(second); /* leaves and enters again: in the slot that it left */
-    cr_assert_eq(fake_live().libraries, 2 * WICK_MAX_REGISTRATIONS);
+    cr_assert_eq(fake_live().libraries, 2 * WICK_MAX_REGISTRATIONS + 1);
 }
