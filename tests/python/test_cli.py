@@ -1,6 +1,7 @@
 """The `wick` command as a person meets it: what it prints, where, and with which exit code."""
 
 import ctypes
+import functools
 import json
 import os
 import pathlib
@@ -743,7 +744,12 @@ def test_a_killed_build_leaves_the_terminal_alone(wick):
         "--cc",
         str(slow_compiler(wick.folder)),
     ]
-    with subprocess.Popen(command, cwd=wick.folder, stderr=subprocess.DEVNULL) as process:
+    heard = functools.partial(
+        signal.signal, signal.SIGINT, signal.SIG_DFL
+    )  # also in the background
+    with subprocess.Popen(
+        command, cwd=wick.folder, stderr=subprocess.DEVNULL, preexec_fn=heard
+    ) as process:
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
         assert process.wait() == -signal.SIGINT
