@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support import command, fresh, spell
+from support import command, fresh, run_python, spell
 from test_cuda_build import COPY_KERNEL, FOREIGN, GUARDED, build, built, compilers, kernel
 
 import wick
@@ -124,6 +124,38 @@ def test_structs_vectors_and_nothing_as_parameters(tmp_path: Path) -> None:
     x = torch.arange(8.0, device="cuda")
     y = getattr(wick.load(path), name)(x)
     assert y.tolist() == [1.0, 2.5, 4.0, 5.5, 3.0, 4.5, 6.0, 7.5]
+
+
+# ---- faults ----
+
+FAULTY = """\
+#include <wick/op.h>
+WICK_OP(astray, "x: f32[N] -> y: f32[N]");
+static __global__ void astray_kernel(float *y, int64_t far) { y[far] = 1; }
+WICK_IMPL wick_status astray_cuda(wick_ctx *ctx, const float *x, float *y, int64_t N)
+{
+    (void)x;
+    return WICK_LAUNCH(ctx, astray_kernel, wick_1d(N), wick_1d(32), 0, y, (int64_t)1 << 40);
+}
+"""
+BLAMED = """
+import sys, torch, wick
+astray = wick.load(sys.argv[1]).astray
+try:
+    astray(torch.ones(3, device="cuda"))
+except RuntimeError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("name, value", [("WICK_DEBUG", "sync"), ("CUDA_LAUNCH_BLOCKING", "1")])
+def test_a_kernel_that_fails_is_named(name: str, value: str, tmp_path: Path) -> None:
+    """In a process of its own: CUDA does nothing more in the one where it happens."""
+    path = tmp_path / "astray.cu"
+    path.write_text(FAULTY)
+    said = run_python(BLAMED, str(path), **{name: value})
+    assert said.startswith("astray: kernel astray_kernel, grid (3, 1, 1), block (32, 1, 1)"), said
+    assert " failed: CUDA_ERROR_ILLEGAL_ADDRESS" in said, said  # it, not one before it
 
 
 # ---- modules ----
