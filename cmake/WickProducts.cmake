@@ -64,7 +64,7 @@ if(TARGET wick_python)
     add_library(_wick MODULE)
     set_target_properties(_wick PROPERTIES PREFIX "" SUFFIX ".abi3.so" LINKER_LANGUAGE C)
     wick_link_folders(_wick python)
-    # Only the init function leaves: a libwick.so in the same process must not take the place of our functions.
+    # Of ours only the init function leaves: a libwick.so in the same process must not take the place of our functions.
     target_link_options(_wick PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/extension.map)
     set_property(TARGET _wick APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/extension.map)
     install(TARGETS _wick LIBRARY DESTINATION ${WICK_PACKAGE_DIR})

@@ -388,6 +388,7 @@ typedef struct wick_built {
     char *path;    /* the module, to be opened */
     char *folder;  /* a private folder to be removed after that; NULL: the module is in the cache */
     char *depends; /* what wick_depends_hold takes */
+    char *kept;    /* where it was put in the cache, which stays when the folder is gone; or NULL */
     bool hit;      /* no compiler ran */
 } wick_built;
 

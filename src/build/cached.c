@@ -32,6 +32,7 @@ void wick_built_free(wick_built *built)
     wick_free(built->folder);
     wick_free(built->path);
     wick_free(built->depends);
+    wick_free(built->kept);
     *built = (wick_built){0};
 }
 
@@ -197,6 +198,7 @@ static void keep(const request *r, wick_built *built, wick_text *warnings)
         wick_ctx_clear(r->ctx);
         return;
     }
+    built->kept = wick_cache_path(&r->cache, key, ".so");
     wick_cache_sweep(&r->cache);
 }
 

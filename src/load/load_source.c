@@ -99,6 +99,15 @@ static wick_status connect(wick_ctx *ctx, loaded_source *l, int64_t first, const
     return wick_load_connect_devices(ctx, l, chosen, table);
 }
 
+/* Where it was kept, so that debuggers and profilers find the file later on; where it was built, if
+ * that cannot be. */
+static wick_status open_built(wick_ctx *ctx, const wick_built *built, const wick_module_table **out)
+{
+    if (built->kept && wick_module_open(ctx, built->kept, out) == WICK_OK) return WICK_OK;
+    wick_ctx_clear(ctx);
+    return wick_module_open(ctx, built->path, out);
+}
+
 /* Out of the cache, or built. A module's own folder is gone when this returns: the loader keeps
  * what it mapped. */
 static wick_status build_and_open(wick_ctx *ctx, loaded_source *l, int64_t first,
@@ -112,7 +121,7 @@ static wick_status build_and_open(wick_ctx *ctx, loaded_source *l, int64_t first
         s = wick_build_cached(ctx, &l->scan, first, types, &l->options, &wick_load_watch, &built,
                               warnings);
         if (s != WICK_OK) break;
-        s = wick_module_open(ctx, built.path, out);
+        s = open_built(ctx, &built, out);
         /* An entry may be swept or cleared between being found and being opened. */
         if (s == WICK_OK || !built.hit || wick_file_exists(built.path)) break;
         if (i + 1 == ATTEMPTS) break;

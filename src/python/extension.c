@@ -477,6 +477,15 @@ PyDoc_STRVAR(trial_together_doc,
              "first\n"
              "whose result is not that of the call alone, or -1.");
 
+PyDoc_STRVAR(watch_doc, "watch()\n--\n\n"
+                        "Modules loaded from now on can be watched if they are built with the "
+                        "flags\nthat come back: which memory pieces of a loop, or callers, share.");
+
+PyDoc_STRVAR(conflicts_doc,
+             "conflicts()\n--\n\n"
+             "What trials of order 4 have found since the last time: ((writes, module, place) "
+             "of the\nlater one, the same of the earlier one, where), eight at most.");
+
 PyDoc_STRVAR(
     reserve_doc,
     "reserve(label, bytes, written)\n--\n\n"
@@ -515,6 +524,8 @@ static PyMethodDef methods[] = {
     {"sample", sample_dims, METH_VARARGS, sample_doc},
     {"trial", trial_call, METH_VARARGS, trial_doc},
     {"trial_together", trial_together, METH_VARARGS, trial_together_doc},
+    {"watch", trial_watch, METH_NOARGS, watch_doc},
+    {"conflicts", trial_conflicts, METH_NOARGS, conflicts_doc},
     {"reserve", trial_reserve, METH_VARARGS, reserve_doc},
     {"report_crashes", trial_report_crashes, METH_O, report_crashes_doc},
     {"suggest", suggest, METH_VARARGS, suggest_doc},

@@ -3,9 +3,11 @@
  * Tensors pass as (address, type, sizes, strides) and come back as bytes: what they are is Python's
  * business, and a trial's memory is not torch's.
  */
+#define _GNU_SOURCE 1 /* dladdr */
 #include "extension.h"
 #include "trial.h"
 
+#include <dlfcn.h>
 #include <string.h>
 
 enum { MOST_TOGETHER = 16 };
@@ -226,7 +228,9 @@ static PyObject *run_together(wick_op *op, PyObject *calls, PyObject *wanted, lo
         if (!begin(&trials[i], op, PyTuple_GetItem(calls, i), wanted, options)) return NULL;
     wick_ctx_init(&ctx, NULL);
     PyThreadState *thread = PyEval_SaveThread();
-    wick_status s = wick_trial_together(&ctx, trials, n, rounds, &differs);
+    wick_status s = options->order == WICK_ORDER_WATCHED
+                        ? wick_trial_watch(&ctx, trials, n)
+                        : wick_trial_together(&ctx, trials, n, rounds, &differs);
     PyEval_RestoreThread(thread);
     PyObject *result = s == WICK_OK ? PyLong_FromLong(differs) : raise_status(&ctx, s);
     wick_ctx_deinit(&ctx);
@@ -257,6 +261,52 @@ PyObject *trial_together(PyObject *module, PyObject *args)
         wick_trial_free(&trials[i]);
     wick_free(trials);
     return result;
+}
+
+/* ---- what is watched ---- */
+
+PyObject *trial_watch(PyObject *module, PyObject *none)
+{
+    wick_ctx ctx;
+    PyObject *list = NULL;
+    (void)module, (void)none;
+    wick_ctx_init(&ctx, NULL);
+    wick_status s = wick_watch_offer(&ctx);
+    if (s == WICK_OK) {
+        list = PyList_New(0);
+        for (const char *const *flag = wick_watch_flags; list && *flag; flag++) {
+            PyObject *item = PyUnicode_FromString(*flag);
+            if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
+            Py_XDECREF(item);
+        }
+    } else {
+        raise_status(&ctx, s);
+    }
+    wick_ctx_deinit(&ctx);
+    return list;
+}
+
+/* (whether it writes, the module, the place in it) */
+static PyObject *toucher(const wick_toucher *t)
+{
+    Dl_info module = {.dli_fname = ""};
+    if (!dladdr(t->code, &module)) module.dli_fbase = NULL;
+    return Py_BuildValue("(NsL)", PyBool_FromLong(t->writes), module.dli_fname,
+                         (long long)((const char *)t->code - (const char *)module.dli_fbase));
+}
+
+PyObject *trial_conflicts(PyObject *module, PyObject *none)
+{
+    wick_conflict found[WICK_WATCH_CONFLICTS];
+    int n = wick_watch_take(found);
+    PyObject *list = PyList_New(n);
+    (void)module, (void)none;
+    for (int i = 0; list && i < n; i++) {
+        PyObject *item = Py_BuildValue("(NNs)", toucher(&found[i].now), toucher(&found[i].before),
+                                       found[i].where);
+        if (!item || PyList_SetItem(list, i, item) < 0) Py_CLEAR(list);
+    }
+    return list;
 }
 
 /* ---- memory and last words ---- */

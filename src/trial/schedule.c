@@ -111,6 +111,8 @@ static bool run_at_once(loop *l)
     return have_met(workers, n);
 }
 
+static void run_strand(void *arg, int strand) { run_piece(arg, strand); }
+
 /* A permutation without memory: steps of a size that has no divisor in common with the count. */
 static int64_t shuffled_step(int64_t count, uint64_t seed)
 {
@@ -134,11 +136,14 @@ wick_status wick_schedule_parallel(wick_ctx *ctx, int64_t n, int64_t grain, wick
     s->loops++;
     if (most > s->pieces) s->pieces = most;
     int64_t wanted = s->threads < most ? s->threads : most;
+    if (s->order == WICK_ORDER_WATCHED && wanted > WICK_WATCH_STRANDS) wanted = WICK_WATCH_STRANDS;
     if (wanted < 2) return body(arg, 0, n);
     loop l = {.body = body, .arg = arg, .n = n, .piece = (n + wanted - 1) / wanted};
     l.count = (n + l.piece - 1) / l.piece;
     if (s->order == WICK_ORDER_AT_ONCE) {
         s->meetings += run_at_once(&l);
+    } else if (s->order == WICK_ORDER_WATCHED) {
+        WICK_TRY(wick_watch_run(ctx, (int)l.count, run_strand, &l));
     } else {
         int64_t step = s->order == WICK_ORDER_SHUFFLED ? shuffled_step(l.count, s->seed) : 1;
         for (int64_t i = 0; i < l.count; i++) {

@@ -67,3 +67,27 @@ wick_status wick_trial_together(wick_ctx *ctx, wick_trial *trials, int n, int64_
     }
     return WICK_OK;
 }
+
+typedef struct watched {
+    wick_trial *trials;
+    atomic_int status;  /* the first that is not WICK_OK */
+    atomic_int refused; /* and whose that is */
+} watched;
+
+static void call_watched(void *arg, int strand)
+{
+    watched *w = arg;
+    wick_status s = wick_trial_again(&w->trials[strand]);
+    if (s == WICK_OK || atomic_load(&w->status) != WICK_OK) return;
+    atomic_store(&w->status, (int)s);
+    atomic_store(&w->refused, strand);
+}
+
+wick_status wick_trial_watch(wick_ctx *ctx, wick_trial *trials, int n)
+{
+    watched w = {.trials = trials, .status = WICK_OK};
+    WICK_TRY(wick_watch_run(ctx, n, call_watched, &w));
+    wick_status s = (wick_status)atomic_load(&w.status);
+    if (s == WICK_OK) return s;
+    return wick_fail(ctx, s, "%s", wick_ctx_message(&trials[atomic_load(&w.refused)].ctx));
+}

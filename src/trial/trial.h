@@ -5,6 +5,8 @@
  *   trial.c      a call whose tensors all lie in zones, made once or many times
  *   schedule.c   wick_parallel cut into as many pieces, and run in such an order, as a trial asks
  *   together.c   the same operator called by several threads at once
+ *   watch.c      what pieces of a loop, or several callers, touch in common
+ *   instrumented.c   the functions that a module calls so that it can be watched
  *   snapshot.c   what the process holds: heap, files, mappings, threads
  *   state.c      how the process is set: rounding, signals, the locale
  *   crash.c      the last words of a process that an operator brings down
@@ -69,7 +71,8 @@ typedef enum wick_order {
     WICK_ORDER_FORWARDS,  /* one piece after another, in the caller's thread */
     WICK_ORDER_BACKWARDS, /* the last piece first */
     WICK_ORDER_SHUFFLED,
-    WICK_ORDER_AT_ONCE /* a thread for each, all released together */
+    WICK_ORDER_AT_ONCE, /* a thread for each, all released together */
+    WICK_ORDER_WATCHED  /* a thread for each, one after another: watch.c */
 } wick_order;
 
 typedef struct wick_schedule {
@@ -88,6 +91,46 @@ wick_status wick_schedule_parallel(wick_ctx *ctx, int64_t n, int64_t grain, wick
 /* Waits until the counter is there: spinning, so that those who wait go on together, but not for
  * long where there are more threads than CPUs. */
 void wick_wait_until(const atomic_int *counter, int wanted);
+
+/* ---- watch.c ---- */
+
+enum { WICK_WATCH_STRANDS = 4, WICK_WATCH_CONFLICTS = 8 };
+
+/* How memory is touched: bits. */
+enum { WICK_TOUCH_READ = 0, WICK_TOUCH_WRITE = 1, WICK_TOUCH_ATOMIC = 2 };
+
+typedef struct wick_toucher {
+    const void *code; /* the instruction */
+    bool writes;
+} wick_toucher;
+
+/* Two strands that touch the same memory, and nothing orders them. */
+typedef struct wick_conflict {
+    wick_toucher now, before;
+    char where[96]; /* "" where it is in no zone */
+} wick_conflict;
+
+typedef void (*wick_strand_body)(void *arg, int strand);
+
+/* Runs the body for each strand, on a thread each, one after another; what an instrumented module
+ * does in it is watched. */
+wick_status wick_watch_run(wick_ctx *ctx, int n, wick_strand_body body, void *arg);
+/* Moves what was found since the last time to `out`, which has room for WICK_WATCH_CONFLICTS. */
+int wick_watch_take(wick_conflict *out);
+/* What a module that is watched does. Outside of a strand they do nothing; memory is kept, inside,
+ * until all strands have run, so that it is nobody else's meanwhile. */
+void wick_watch_touch(const void *address, size_t bytes, int kind, const void *code);
+void wick_watch_acquire(const void *address);
+void wick_watch_release(const void *address);
+void wick_watch_free(void *memory);
+bool wick_watch_is_inside(void);
+
+/* ---- instrumented.c ---- */
+
+/* The flags that a module is built with so that it can be watched; ends with NULL. */
+extern const char *const wick_watch_flags[];
+/* Modules loaded from now on find the functions they call then. */
+wick_status wick_watch_offer(wick_ctx *ctx);
 
 /* ---- snapshot.c ---- */
 
@@ -196,6 +239,9 @@ void wick_trial_free(wick_trial *trial);
  * trial with another result, or -1. */
 wick_status wick_trial_together(wick_ctx *ctx, wick_trial *trials, int n, int64_t rounds,
                                 int *differs);
+
+/* Each trial is called by a strand of its own (wick_watch_run). */
+wick_status wick_trial_watch(wick_ctx *ctx, wick_trial *trials, int n);
 
 /* ---- crash.c ---- */
 

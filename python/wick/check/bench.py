@@ -12,10 +12,12 @@ import torch
 import wick
 
 from .. import _wick
+from .._sources import sources_in
+from ..bench.target import SOURCES
 from . import reference as references
 from .case import Case, CaseError
 from .finding import Result
-from .judges import again, autograd, doors, huge, leaks, stream, threads, values
+from .judges import again, autograd, doors, huge, leaks, shared, stream, threads, values
 from .operator import Operator
 from .plan import Planner
 from .subject import Backward, Forward
@@ -29,7 +31,8 @@ class NotLoaded(Exception):
 
 
 class Bench:
-    """target: {"path", "names", "reference", "device"}; path None: the operators that come with Wick."""
+    """target: {"path", "names", "reference", "device", "watched"}; path None: the operators that come
+    with Wick."""
 
     def __init__(self, target: dict[str, Any], phase: Phase) -> None:
         self.target, self.phase = target, phase
@@ -46,20 +49,29 @@ class Bench:
                 self._add(op)
 
     def _load(self) -> list[Operator]:
-        path = self.target["path"]
-        if path is None:
+        path, watched = self.target["path"], self.target.get("watched")
+        if path is None and not watched:
             rows = [(ns, name) for ns, name, _ in _wick.operators() if ns == "wick"]
-        else:
-            try:
-                some = path.endswith(".so") or self.target.get("types")  # the others when called
-                many = {} if some else {"types": "all"}
-                flags = self.target.get("flags", ())
-                both = [f for f in flags if f.startswith(MACROS)]
-                loaded = wick.load(path, flags=flags, extra_cuda_cflags=both, **many)
-            except (wick.BuildError, RuntimeError, OSError) as error:
-                raise NotLoaded(str(error)) from error
-            rows = [(getattr(loaded, n).__self__.namespace, n) for n in loaded.names]
-        return [Operator(ns, name) for ns, name in rows]
+            return [Operator(ns, name) for ns, name in rows]
+        try:
+            found = [self._load_file(p) for p in (shipped_sources() if path is None else [path])]
+        except (wick.BuildError, RuntimeError, OSError) as error:
+            raise NotLoaded(str(error)) from error
+        return [
+            Operator(getattr(loaded, name).__self__.namespace, name)
+            for loaded in found
+            for name in loaded.names
+        ]
+
+    def _load_file(self, path: str) -> wick.Loaded:
+        flags = self.target.get("flags", ())
+        if self.target.get("watched"):
+            return wick.load(path, flags=[*flags, *_wick.watch()], with_cuda=False)
+        some = path.endswith(".so") or self.target.get("types")  # the others when called
+        both = [f for f in flags if f.startswith(MACROS)]
+        return wick.load(
+            path, flags=flags, extra_cuda_cflags=both, **({} if some else {"types": "all"})
+        )
 
     def _runs_here(self, op: Operator) -> bool:
         """Whether it has a version for the device: one that has none says so when it is called."""
@@ -173,6 +185,9 @@ class Bench:
         yield "fresh", {"repeat"}, plan.pairs()
         quick = depth == "quick"
         if self.device.type == "cpu":
+            if self._can_be_watched():
+                yield "shared", {"threads"}, plan.few((2000,), types=1 if quick else None)
+                yield "shared", {"threads"}, plan.few((33, 9001 if quick else 70_001), types=1)
             yield "threads", {"threads"}, plan.few((33, 2000, 9001 if quick else 70_001))
             if not quick:
                 yield "threads", {"threads"}, plan.few((170_003,), types=1)
@@ -186,6 +201,11 @@ class Bench:
             yield "opcheck", {"opcheck"}, plan.tiny(1)
         if depth != "quick":
             yield "huge", {"huge"}, self._huge(own)
+
+    def _can_be_watched(self) -> bool:
+        """There is a source that can be built once more."""
+        path = self.target["path"]
+        return bool(shipped_sources()) if path is None else not path.endswith(".so")
 
     def _huge(self, op: Operator) -> Iterator[Case]:
         case = huge.plan_huge(op)
@@ -210,6 +230,8 @@ class Bench:
             return again.judge_digest(subject, case)
         if judge == "threads":
             return threads.judge_threads(subject, case)
+        if judge == "shared":
+            return shared.judge_shared(subject, case)
         if judge == "leaks":
             return leaks.judge_leaks(subject, case)
         if judge == "refused":
@@ -238,6 +260,11 @@ class Bench:
             s for s in self.subjects.values() if isinstance(s, Backward) and s.forward is forward
         ]
         return [forward, *kin]
+
+
+def shipped_sources() -> list[str]:
+    """Of the operators that come with Wick; [] where it was not installed as a whole."""
+    return sources_in(SOURCES) if os.path.isdir(SOURCES) else []
 
 
 def modules_path() -> str:

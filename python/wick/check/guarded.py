@@ -12,7 +12,7 @@ from .. import _wick
 from .operator import NAMES, Operator
 
 FILLS = (0x7F, 0xFF, 0x00)  # what results and scratch hold before a call: huge numbers, NaN, 0
-FORWARDS, BACKWARDS, SHUFFLED, AT_ONCE = range(4)
+FORWARDS, BACKWARDS, SHUFFLED, AT_ONCE, WATCHED = range(5)
 
 
 @dataclass(frozen=True)

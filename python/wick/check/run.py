@@ -27,6 +27,7 @@ JUDGES = {
     "huge": "more than 2^31 elements",
     "stream": "on a GPU: streams and graphs",
 }
+WATCHED = "shared"  # of `threads`: the one whose target is built so that it can be watched
 DEATHS = ("crash", "hang", "exit")  # of the process: one fault, whatever was being judged
 CHUNK = 60  # cases that a worker takes at a time
 MOST_KINDS = 3  # faults of one judge of one operator that are followed up
@@ -60,6 +61,7 @@ class Target:
     flags: tuple[str, ...] = ()  # for the C compiler
     only: tuple[str, ...] = ()  # of its own; () is the options'
     types: tuple[str, ...] = ()  # likewise
+    watched: bool = False  # built so that it can be watched
 
 
 @dataclass
@@ -147,6 +149,11 @@ class Job:
     judge: str
     cases: list[Case]
 
+    @property
+    def target(self) -> Target:
+        """What has to be loaded for it."""
+        return replace(self.subject.target, watched=self.judge == WATCHED)
+
 
 Watcher = Callable[[str, int, int, str], None]  # event, done, total, words
 
@@ -226,7 +233,7 @@ class Run:
         """A job of the worker's target if there is one, else another's, else a new target."""
         with self.lock:
             while self.failure is None:
-                mine = next((j for j in self.jobs if j.subject.target == worker.target), None)
+                mine = next((j for j in self.jobs if j.target == worker.target), None)
                 if mine is None and not self.targets.empty():
                     self.busy += 1
                     return self.targets.get()
@@ -259,6 +266,7 @@ class Run:
             "reference": self.options.reference,
             "flags": target.flags,
             "types": list(target.types) or self.options.types,
+            "watched": target.watched,
         }
 
     def _first_device(self) -> str:
@@ -317,7 +325,7 @@ class Run:
     # ---- judging ----
 
     def _judge_all(self, worker: Worker, job: Job) -> None:
-        worker.aim(job.subject.target)
+        worker.aim(job.target)
         if job.judge == "fresh":
             if not self._left_out(job, job.cases[0]):
                 self._judge_fresh(worker, job)
@@ -360,7 +368,7 @@ class Run:
             skipped[words] = skipped.get(words, 0) + 1
 
     def _limits(self, job: Job, case: Case) -> Limits:
-        if job.judge == "huge":
+        if job.judge in ("huge", WATCHED):
             return Limits(operator=100.0)
         if job.judge == "refused":
             return Limits(operator=2.0)
@@ -370,7 +378,7 @@ class Run:
         return worker.ask(
             {
                 "do": "judge",
-                "target": self._request(job.subject.target),
+                "target": self._request(job.target),
                 "subject": job.subject.name,
                 "judge": job.judge,
                 "case": case.pack(),
@@ -426,7 +434,7 @@ class Run:
             if answer.phase == "reference":
                 self._skip(job, f"the reference takes more than {answer.hung:.0f} s")
                 return None
-            if job.judge == "huge":
+            if job.judge in ("huge", WATCHED):
                 self._skip(job, f"takes more than {answer.hung:.0f} s")
                 return None
             how = "waits for something for ever" if answer.waiting else "does not come to an end"
@@ -452,6 +460,10 @@ class Run:
         """The reference has a mistake, or we have: this judge of this operator ends here."""
         with self.lock:
             self._tally(job.subject, f"skipped-{job.judge}").stopped = True
+            if job.judge == WATCHED and "error" in told:
+                words = ": ".join(told["error"].split("\n")[:2])
+                job.subject.notes[f"memory could not be watched: {words}"] = 1
+                return
             if "broken" in told:
                 job.subject.problem = job.subject.problem or told["broken"]
                 return
@@ -568,7 +580,7 @@ class Run:
 def _main_judge(job: Job) -> str:
     """Under which name a crash is reported."""
     names = {"again": "repeat", "fresh": "repeat", "leaks": "leak", "refused": "leak"}
-    names |= {"autograd": "gradient", "values": "memory"}
+    names |= {"autograd": "gradient", "values": "memory", WATCHED: "threads"}
     return names.get(job.judge, job.judge)
 
 

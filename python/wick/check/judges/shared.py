@@ -1,0 +1,84 @@
+"""threads, once more: nothing that one piece of a loop, or one caller, writes is another's as well.
+
+The operator is built so that each of its reads and writes is seen (src/trial/watch.c), which finds a
+race also where no two threads ever meet, and says in which lines.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from typing import Any
+
+from ... import _wick
+from .. import guarded
+from ..case import Case
+from ..finding import Result
+from ..guarded import WATCHED, Manner
+from ..oracle import Unanswered
+from ..subject import Unfit
+from .values import Subject
+
+PIECES = 3
+CALLERS = 2
+UNIT = re.compile(r"unit\d+\.c")  # what the builder calls a part of the file; lines are the file's
+READERS = (("addr2line", "-e"), ("llvm-symbolizer", "--output-style=GNU", "-e"))
+
+
+def judge_shared(subject: Subject, case: Case) -> Result:
+    result = Result()
+    try:
+        call = subject.prepare(case)
+        other = subject.prepare(case.but(seed=case.seed + 1000))
+    except (Unfit, Unanswered) as why:
+        return Result(skipped=str(why))
+    _wick.conflicts()
+    calls = [call.values, other.values]
+    call.phase("operator")
+    try:
+        guarded.together(call.operator, calls, call.wanted, Manner(order=WATCHED), 1)
+    except RuntimeError as error:
+        return Result(refused=str(error))
+    finally:
+        call.phase("judge")
+    result.judged.append("threads")
+    file = call.operator.file
+    _report(result, "static", "two calls at the same time share memory", file)
+    call.run(Manner(threads=PIECES, order=WATCHED))
+    _report(result, "race", "pieces of a parallel loop share memory", file)
+    return result
+
+
+def _report(result: Result, kind: str, title: str, file: str) -> None:
+    words = [_words(conflict, file) for conflict in _wick.conflicts()]
+    if words:
+        result.add("threads", f"shared {kind}", title, *dict.fromkeys(words))
+
+
+def _words(conflict: tuple[Any, Any, str], file: str) -> str:
+    """`dot.c:57 writes what dot.c:57 has written`."""
+    later, earlier, where = conflict
+    verb = "writes" if later[0] else "reads"
+    past = "has written" if earlier[0] else "has read"
+    named = f" ({where})" if where else ""
+    return f"{_place(later, file)} {verb} what {_place(earlier, file)} {past}{named}"
+
+
+def _place(toucher: tuple[bool, str, int], source: str) -> str:
+    """A line of the source, where somebody can tell."""
+    _, module, offset = toucher
+    for program, *flags in READERS:
+        path = shutil.which(program)
+        if path is None:
+            continue
+        told = subprocess.run(
+            [path, *flags, module, hex(offset)], capture_output=True, text=True, check=False
+        )
+        place = told.stdout.split("\n")[0].split(" (")[0]
+        file, _, line = place.rpartition(":")
+        if line.isdigit() and line != "0":
+            file = source if UNIT.fullmatch(os.path.basename(file)) else file
+            return f"{os.path.basename(file)}:{line}"
+    return f"{os.path.basename(module)}+{offset:#x}"
