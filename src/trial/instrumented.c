@@ -163,8 +163,11 @@ static void before_atomic(const volatile void *address, size_t bytes, int kind, 
     {                                                                                              \
         (void)otherwise;                                                                           \
         before_atomic(address, sizeof(type), WICK_TOUCH_WRITE, order, CALLER);                     \
-        return __atomic_compare_exchange_n(address, expected, value, false, __ATOMIC_SEQ_CST,      \
-                                           __ATOMIC_SEQ_CST);                                      \
+        type there = *expected;                                                                    \
+        bool done = __atomic_compare_exchange_n(address, &there, value, false, __ATOMIC_SEQ_CST,   \
+                                                __ATOMIC_SEQ_CST);                                 \
+        *expected = there;                                                                         \
+        return done;                                                                               \
     }
 
 #define ATOMICS(bits, type)                                                                        \
@@ -208,10 +211,10 @@ ATOMICS(64, uint64_t)
  * so. */
 NAMED(void, thread_fence, "__tsan_atomic_thread_fence", (int order))
 {
-    static char fence;
+    const void *all = wick_watch_flags; /* any address that is no atomic's */
     (void)order;
-    wick_watch_acquire(&fence);
-    wick_watch_release(&fence);
+    wick_watch_acquire(all);
+    wick_watch_release(all);
 }
 
 NAMED(void, signal_fence, "__tsan_atomic_signal_fence", (int order)) { (void)order; }

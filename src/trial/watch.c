@@ -127,8 +127,8 @@ static uint32_t number_of(const void *code, int kind)
 {
     uint32_t *recent = &watch.recent[strand][(hash_of((uintptr_t)code) + (size_t)kind) % RECENT];
     const touch wanted = {code, (uint32_t)strand, watch.clock[strand][strand], kind};
-    const touch *known = &watch.touches[*recent];
-    if (*recent && known->code == code && known->clock == wanted.clock && known->kind == kind)
+    const touch *last = *recent ? &watch.touches[*recent] : NULL;
+    if (last && last->code == code && last->clock == wanted.clock && last->kind == kind)
         return *recent;
     if (watch.n_touches == watch.touch_capacity) {
         size_t capacity = watch.touch_capacity;
