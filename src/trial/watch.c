@@ -130,7 +130,7 @@ static uint32_t number_of(const void *code, int kind)
     const touch *last = *recent ? &watch.touches[*recent] : NULL;
     if (last && last->code == code && last->clock == wanted.clock && last->kind == kind)
         return *recent;
-    if (watch.n_touches == watch.touch_capacity) {
+    if (!watch.touches || watch.n_touches == watch.touch_capacity) {
         size_t capacity = watch.touch_capacity;
         touch *fresh = grown(watch.touches, &capacity, 1024, sizeof *fresh);
         if (!fresh) return 0;
@@ -281,9 +281,7 @@ static void begin_watch(void)
     for (int s = 0; s < STRANDS; s++)
         watch.clock[s][s] = 1;
     watch.n_touches = 1; /* 0 is nobody */
-    size_t capacity = watch.touch_capacity;
-    if (!watch.touches && (watch.touches = grown(NULL, &capacity, 1024, sizeof *watch.touches)))
-        watch.touch_capacity = (uint32_t)capacity;
+    watch.failed = false;
 }
 
 static void end_watch(void)
@@ -310,7 +308,6 @@ wick_status wick_watch_run(wick_ctx *ctx, int n, wick_strand_body body, void *ar
     int started = 0;
     if (n > STRANDS)
         return wick_fail(ctx, WICK_EINVAL, "%d strands, expected at most %d", n, STRANDS);
-    watch.failed = false;
     begin_watch();
     sem_init(&done, 0, 0);
     for (; started < n; started++) {

@@ -171,20 +171,20 @@ Test(watch, a_strand_has_a_stack_of_its_own) { cr_expect_eq(conflicts_of(4, own_
 
 static void much(void *arg, int strand)
 {
-    char *block = arg;
+    char *large = arg;
     for (int i = strand; i < 100000; i += 3)
-        wick_watch_touch(block + 4 * i, 4, WRITE, code + i % 8);
+        wick_watch_touch(large + 4 * i, 4, WRITE, code + i % 8);
     for (int i = 0; i < 2000; i++)
-        wick_watch_release(block + 4 * (i * 3 + strand));
+        wick_watch_release(large + 4 * (i * 3 + strand));
 }
 
 Test(watch, there_is_room_for_much)
 {
-    char *block = malloc(400000);
+    char *large = malloc(400000);
     long live = wick_memory_live();
-    cr_expect_eq(conflicts_of(3, much, block), 0);
+    cr_expect_eq(conflicts_of(3, much, large), 0);
     cr_expect_eq(wick_memory_live(), live, "nothing is left");
-    free(block);
+    free(large);
 }
 
 Test(watch, outside_of_a_strand_nothing_is_watched)
@@ -198,16 +198,28 @@ Test(watch, outside_of_a_strand_nothing_is_watched)
 
 static void nothing(void *arg, int strand) { (void)arg, (void)strand; }
 
+static void *block; /* is lost when there is no memory to note it in */
+
+static void short_of_memory(void *arg, int strand)
+{
+    const long *nth = arg;
+    wick_memory_fail_after(*nth);
+    wick_watch_touch(memory, 8, WRITE, code + strand);
+    wick_watch_release(&lock);
+    wick_watch_free(block = malloc(8));
+    wick_memory_fail_after(0);
+}
+
 Test(watch, too_many_strands_and_too_little_memory_are_told)
 {
     wick_ctx ctx;
     wick_ctx_init(&ctx, NULL);
     cr_expect_eq(wick_watch_run(&ctx, WICK_WATCH_STRANDS + 1, nothing, NULL), WICK_EINVAL);
     wick_ctx_clear(&ctx);
-    wick_memory_fail_after(1);
-    cr_expect_eq(wick_watch_run(&ctx, 2, nothing, NULL), WICK_ENOMEM);
-    wick_memory_fail_after(0);
-    wick_ctx_clear(&ctx);
+    for (long nth = 1; nth <= 4; nth++) { /* touches, cells, points, blocks that are kept */
+        cr_expect_eq(wick_watch_run(&ctx, 1, short_of_memory, &nth), WICK_ENOMEM, "%ld", nth);
+        wick_ctx_clear(&ctx);
+    }
     cr_expect_eq(wick_watch_run(&ctx, 2, nothing, NULL), WICK_OK);
     wick_ctx_deinit(&ctx);
 }
