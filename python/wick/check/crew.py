@@ -19,6 +19,7 @@ from typing import Any
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ASK_DRIVER = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}  # is there a GPU? without starting CUDA
 IDLE = 25.0  # seconds in which a process that waits for nobody would have done something
 
 
@@ -101,7 +102,7 @@ class Worker:
             stdin=subprocess.DEVNULL,
             stdout=sys.stderr,
             pass_fds=(theirs_in, theirs_out),
-            env={**os.environ, **(environment or {}), "PYTHONPATH": path},
+            env={**os.environ, **ASK_DRIVER, **(environment or {}), "PYTHONPATH": path},
         )
         os.close(theirs_in)
         os.close(theirs_out)
