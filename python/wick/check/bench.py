@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -185,7 +186,7 @@ class Bench:
         yield "fresh", {"repeat"}, plan.pairs()
         quick = depth == "quick"
         if self.device.type == "cpu":
-            if self._can_be_watched():
+            if self._can_be_watched:
                 yield "shared", {"threads"}, plan.few((2000,), types=1 if quick else None)
                 yield "shared", {"threads"}, plan.few((33, 9001 if quick else 70_001), types=1)
             yield "threads", {"threads"}, plan.few((33, 2000, 9001 if quick else 70_001))
@@ -202,6 +203,7 @@ class Bench:
         if depth != "quick":
             yield "huge", {"huge"}, self._huge(own)
 
+    @functools.cached_property
     def _can_be_watched(self) -> bool:
         """There is a source that can be built once more."""
         path = self.target["path"]
@@ -229,7 +231,7 @@ class Bench:
         if judge == "fresh":
             return again.judge_digest(subject, case)
         if judge == "threads":
-            return threads.judge_threads(subject, case)
+            return threads.judge_threads(subject, case, self._can_be_watched)
         if judge == "shared":
             return shared.judge_shared(subject, case)
         if judge == "leaks":

@@ -16,11 +16,13 @@ from .values import Subject
 COUNTS = (2, 3, 5, 16)
 AT_ONCE_COUNTS = (2, 3)  # about as many as there are CPUs: more would wait, not meet
 ROUNDS = 300  # of callers at once, at least
-MEETINGS = 40  # of pieces on two CPUs at the same time: what goes wrong seldom needs many
+# Calls with pieces at once, the most, and how often they are to meet on two CPUs: what goes wrong
+# seldom needs many. Few where the same operator is watched as well (shared.py).
+ALONE, BESIDES = (20_000, 40), (200, 8)
 CALLERS = 4
 
 
-def judge_threads(subject: Subject, case: Case) -> Result:
+def judge_threads(subject: Subject, case: Case, watched: bool) -> Result:
     result = Result()
     try:
         call = subject.prepare(case)
@@ -31,13 +33,15 @@ def judge_threads(subject: Subject, case: Case) -> Result:
         return Result(refused=alone.message)
     result.judged.append("threads")
     if alone.loops[1] > 1:
-        _judge_cuts(call, alone, result)
+        _judge_cuts(call, alone, result, *(BESIDES if watched else ALONE))
     if not result.findings:
         _judge_callers(subject, case, call, result)
     return result
 
 
-def _judge_cuts(call: Call, alone: guarded.Outcome, result: Result) -> None:
+def _judge_cuts(
+    call: Call, alone: guarded.Outcome, result: Result, repeats: int, meetings: int
+) -> None:
     for threads in COUNTS:
         for order in (FORWARDS, BACKWARDS, SHUFFLED):
             cut = call.run(Manner(threads=threads, order=order, seed=threads))
@@ -45,7 +49,7 @@ def _judge_cuts(call: Call, alone: guarded.Outcome, result: Result) -> None:
                 _report(result, threads, order)
                 return
     for threads in AT_ONCE_COUNTS:
-        manner = Manner(threads=threads, order=AT_ONCE, repeats=20_000, meetings=MEETINGS)
+        manner = Manner(threads=threads, order=AT_ONCE, repeats=repeats, meetings=meetings)
         at_once = call.run(manner)
         if at_once.differs >= 0 or not guarded.same(alone.results, at_once.results):
             _report(result, threads, AT_ONCE)
