@@ -456,8 +456,9 @@ PyDoc_STRVAR(plan_doc,
              "(inputs, outputs, bytes read, bytes written), each tensor as (shape, type), "
              "None where there is none.");
 
-PyDoc_STRVAR(copy_doc, "copy(to, from, bytes, grain, streaming, repeats)\n--\n\n"
-                       "Copies memory over torch's threads, `grain` bytes or more each.");
+PyDoc_STRVAR(copy_doc, "copy(to, from, bytes, grain, way, repeats)\n--\n\n"
+                       "Copies memory over torch's threads, `grain` bytes or more each. way: 0 by "
+                       "the C library,\n1 in a loop, 2 past the caches.");
 
 PyDoc_STRVAR(sample_doc, "sample(namespace, name, kind, seed, budget)\n--\n\n"
                          "Sizes that fit the signature, a tuple for *N; kind: 'random', 'empty', "

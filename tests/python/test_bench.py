@@ -31,7 +31,7 @@ from wick.bench import (
     verdict,
     words,
 )
-from wick.bench.host import Host, Pins, cpus
+from wick.bench.host import BY_LIBRARY, IN_A_LOOP, PAST_THE_CACHES, Host, Pins, cpus
 from wick.bench.shapes import Case, Shapes, ShapesError
 
 SOURCE = """/* slope -- y = x * by, and its gradient */
@@ -299,13 +299,13 @@ def test_parameters() -> None:
         _wick.parameters("wick", "nothing")
 
 
-@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("way", [BY_LIBRARY, IN_A_LOOP, PAST_THE_CACHES])
 @pytest.mark.parametrize("n", [0, 64, 4096, 1 << 20])
-def test_the_copy_copies(n: int, streaming: bool) -> None:
+def test_the_copy_copies(n: int, way: int) -> None:
     a = torch.randint(0, 256, (n + 128,), dtype=torch.uint8)
     b = torch.zeros_like(a)
     start = [-(-t.data_ptr() // 64) * 64 for t in (a, b)]
-    _wick.copy(start[1], start[0], n, 256, streaming, 2)
+    _wick.copy(start[1], start[0], n, 256, way, 2)
     at = [s - t.data_ptr() for s, t in zip(start, (a, b))]
     assert torch.equal(b[at[1] : at[1] + n], a[at[0] : at[0] + n])
     assert b[: at[1]].sum() == 0 and b[at[1] + n :].sum() == 0
@@ -320,7 +320,9 @@ def test_the_copy_refuses_what_is_not_aligned() -> None:
         (0, 64, 0, 64),
     ):
         with pytest.raises(ValueError, match="multiples of 64"):
-            _wick.copy(*bad, False, 1)
+            _wick.copy(*bad, BY_LIBRARY, 1)
+    with pytest.raises(ValueError, match="way is 3, expected 0 to 2"):
+        _wick.copy(64, 64, 64, 64, 3, 1)
 
 
 # ---- inputs ----

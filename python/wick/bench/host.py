@@ -20,6 +20,7 @@ from . import timing
 from .timing import Run
 
 LINE = 64  # bytes; what _wick.copy counts in
+BY_LIBRARY, IN_A_LOOP, PAST_THE_CACHES = range(3)  # how it copies
 _MEGABYTE = 1 << 20
 
 
@@ -220,24 +221,25 @@ class Host:
         begin = [-(-t.data_ptr() // LINE) * LINE for t in (source, target)]
         share = max(LINE, -(-n // self.threads // LINE) * LINE)
         found = {}
-        for streaming in (False, True):
+        plain = BY_LIBRARY if n <= cache_bytes() else IN_A_LOOP  # the one is for caches
+        for kind, way in (("plain", plain), ("streaming", PAST_THE_CACHES)):
             for words, grain in (("one", n), ("all", share)):
-                name = f"{'streaming' if streaming else 'plain'}, {words}"
+                name = f"{kind}, {words}"
                 names = {
                     "copy": _wick.copy,
                     "a": begin[1],
                     "b": begin[0],
                     "n": n,
                     "g": grain,
-                    "s": streaming,
+                    "w": way,
                     "keep": (source, target),
                 }
-                found[name] = ("copy(a, b, n, g, s, 1)", names)
+                found[name] = ("copy(a, b, n, g, w, 1)", names)
         return found if self.threads > 1 else {k: v for k, v in found.items() if "one" in k}
 
     def empty_copy(self) -> dict[str, tuple[str, dict[str, Any]]]:
         """What a statement of `copies` costs by itself."""
-        return {"nothing": ("copy(64, 64, 0, 64, False, 1)", {"copy": _wick.copy})}
+        return {"nothing": ("copy(64, 64, 0, 64, 0, 1)", {"copy": _wick.copy})}
 
     def product(self, dtype: torch.dtype) -> tuple[int, str, dict[str, Any]]:
         """A matrix product large enough to keep every core busy: its flops, and the statement."""
