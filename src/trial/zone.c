@@ -3,6 +3,8 @@
  * A huge zone that is written (folded) would not fit into memory. Its head is therefore one chunk
  * of memory mapped again and again; only its tail, where a wrong index of 32 bits shows, is memory
  * of its own. A huge zone that is only read costs nothing while nobody writes: it reads as zeros.
+ * In front of a huge zone the guard is as large as the zone: there an index of 32 bits that has
+ * wrapped points to.
  */
 #define _GNU_SOURCE 1 /* memfd_create, MAP_ANONYMOUS */
 #include "trial.h"
@@ -85,13 +87,14 @@ wick_status wick_zone_open(wick_ctx *ctx, const wick_zone_wish *wish, wick_zone 
 
     snprintf(z.label, sizeof z.label, "%s", wish->label);
     z.open_bytes = wish->bytes + shift > 0 ? round_up(wish->bytes + shift, page) : 0;
-    z.reserved_bytes = z.open_bytes + 2 * (size_t)GUARD;
+    const size_t front = GUARD + (z.bytes < huge ? 0 : z.open_bytes);
+    z.reserved_bytes = front + z.open_bytes + GUARD;
     z.reserved =
         mmap(NULL, z.reserved_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (z.reserved == MAP_FAILED)
         return wick_fail(ctx, WICK_ENOMEM, "no memory for %s (%zu bytes)", wish->label,
                          wish->bytes);
-    z.open = z.reserved + GUARD;
+    z.open = z.reserved + front;
     if (!open_pages(&z, wish->folded)) {
         munmap(z.reserved, z.reserved_bytes);
         return wick_fail(ctx, WICK_ENOMEM, "no memory for %s (%zu bytes)", wish->label,

@@ -123,6 +123,9 @@ Test(zone, a_huge_one_that_is_read_is_zeros_but_for_its_tail)
     cr_assert(zone.data[0] == 0 && zone.data[bytes / 2] == 0);
     zone.data[bytes - 1] = 1;
     zone.data[bytes - wick_zone_tail(bytes)] = 1;
+    char room[64]; /* where an index of 32 bits that has wrapped points to */
+    cr_assert_str_eq(wick_zone_describe(zone.data - bytes, room, sizeof room),
+                     "5368709120 bytes before the start of x");
     wick_zone_close(&zone);
 }
 

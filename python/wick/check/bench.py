@@ -192,27 +192,22 @@ class Bench:
             yield "threads", {"threads"}, plan.few((33, 2000, 9001 if quick else 70_001))
             if not quick:
                 yield "threads", {"threads"}, plan.few((170_003,), types=1)
-            yield "leaks", {"leak"}, plan.few((7, 700) if quick else (7, 700, 70_000))
+            yield "leaks", {"leak"}, plan.few((0, 7, 700) if quick else (0, 7, 700, 70_000))
             yield "refused", {"leak"}, plan.few((5, 700))
         else:
-            yield "leaks", {"leak"}, plan.few((7, 700))
+            yield "leaks", {"leak"}, plan.few((0, 7, 700))
             yield "stream", {"stream"}, plan.few((33, 70_001))
         if not backward:
             yield "refuse", {"refuse"}, plan.tiny(1)
-            yield "opcheck", {"opcheck"}, plan.tiny(1)
+            yield "opcheck", {"opcheck"}, plan.tiny(1, usual=True)
         if depth != "quick":
-            yield "huge", {"huge"}, self._huge(own)
+            yield "huge", {"huge"}, iter(huge.plan_huge(own))
 
     @functools.cached_property
     def _can_be_watched(self) -> bool:
         """There is a source that can be built once more."""
         path = self.target["path"]
         return bool(shipped_sources()) if path is None else not path.endswith(".so")
-
-    def _huge(self, op: Operator) -> Iterator[Case]:
-        case = huge.plan_huge(op)
-        if case is not None:
-            yield case
 
     # ---- judging ----
 

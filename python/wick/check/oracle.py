@@ -18,7 +18,7 @@ from .noise import Noise
 from .operator import DTYPES, Operator, accumulator
 from .reference import Reference
 
-NOISY = 3  # runs with rounding errors
+NOISY = 3  # runs with rounding errors, per round
 MAGNIFIED = 1024.0
 WIDEST = ("f64", "i64")
 
@@ -58,15 +58,16 @@ class Oracle:
     def exact(self) -> list[Any]:
         return self._ask(torch.float64)
 
-    def samples(self, exact: list[Any]) -> list[list[Any]]:
-        """Other answers that are as right."""
+    def samples(self, exact: list[Any], turn: int = 0) -> list[list[Any]]:
+        """Other answers that are as right; in every turn further ones."""
         level = torch.finfo(self.working).eps if self.working.is_floating_point else 0.0
-        answers = [self._noisy(level, seed) for seed in range(NOISY)]
-        if self.working == torch.float32:
+        seeds = range(turn * NOISY, (turn + 1) * NOISY)
+        answers = [self._noisy(level, seed) for seed in seeds]
+        if self.working == torch.float32 and turn == 0:
             with contextlib.suppress(Exception):  # who insists on float64 has no other voice
                 answers.append(self._ask(self.working))
         if self.working == torch.float64:  # too fine to be seen in f64 itself: magnified, and back
-            for seed in range(NOISY):
+            for seed in seeds:
                 large = self._noisy(level * MAGNIFIED, seed)
                 answers.append([_nearer(e, a) for e, a in zip(exact, large)])
         return answers

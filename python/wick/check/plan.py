@@ -97,12 +97,13 @@ class Planner:
         return found
 
     def aliases(self) -> Iterator[Case]:
-        """What is written in place is an input as well: allowed, where it is all of it."""
+        """What is written in place is an input as well: allowed, where it is all of it. Two that are
+        both written may be the same to nobody."""
         pairs = [
             (p.name, q.name)
             for p in self.op.tensors
             for q in self.op.tensors
-            if p.in_place and p is not q and (p.type, q.optional) == (q.type, False)
+            if p.in_place and not q.in_place and (p.type, q.optional) == (q.type, False)
         ]
         for types in self.types():
             for written, read in pairs:
@@ -235,15 +236,17 @@ class Planner:
             yield self.base(types, dims).but(scalars=scalars)
             yield self.base(types, dims).but(scalars=self.draw_scalars())
 
-    def tiny(self, count: int, only: str = "") -> Iterator[Case]:
-        """A few elements, for finite differences and the like. only: of this element type."""
+    def tiny(self, count: int, only: str = "", usual: bool = False) -> Iterator[Case]:
+        """A few elements, for finite differences and the like. only: of this element type. usual:
+        with scalars that it surely takes."""
         for types in self.types():
             if only and set(types.values()) & {"f16", "bf16", "f32", "f64"} not in ({only}, set()):
                 continue
             for _ in range(count):
                 dims = self.op.sample("random", self.random.getrandbits(32), 24)
                 case = self.base(types, dims)
-                drawn = {p.name: self.random.choice(candidates(p)[:3]) for p in self.op.scalars}
+                few = 1 if usual else 3
+                drawn = {p.name: self.random.choice(candidates(p)[:few]) for p in self.op.scalars}
                 yield case.but(scalars=drawn)
 
 

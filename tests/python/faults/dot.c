@@ -15,8 +15,11 @@
  *   11  forward    NaN times 0 is 0
  *   12  huge       the index of a chunk is kept in 32 bits
  *   13  threads    integers are counted by all threads at once
+ *   14  leak       memory is lost where there is nothing to sum
  */
 #include <wick/op.h>
+
+#include <stdlib.h>
 
 #ifndef FAULT
 #define FAULT 0
@@ -85,6 +88,11 @@ WICK_IMPL wick_status dot_cpu(wick_ctx *ctx, const T *a, const T *b, A *y, int64
     *y = FAULT == 2 || FAULT == 3 ? j.total : (A)sum;
     *many = FAULT == 13 ? j.counted : counted;
     if (FAULT == 6 && N == 0) *y = 1;
+    if (FAULT == 14) {
+        double *own = malloc(1000);
+        if (N == 0) return status;
+        free(own);
+    }
     return status;
 }
 

@@ -81,6 +81,8 @@ def judge_opcheck(subject: Forward, case: Case) -> Result:
         call = subject.prepare(case)
     except (Unfit, Unanswered) as why:
         return Result(skipped=str(why))
+    if (outcome := call.run()).refused:
+        return Result(refused=outcome.message)
     op = subject.operator
     if any(about is None for about in call.shapes):
         return Result(skipped="returns a plain number, which has no fake implementation")

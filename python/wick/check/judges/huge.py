@@ -27,13 +27,25 @@ ROWS = 4099
 BEFORE = 30_011  # rows of zeros, to see whether they make a difference
 
 
-def plan_huge(op: Operator) -> Case | None:
-    """The smallest types and one dim that is large; None where no tensor has a dim."""
+def plan_huge(op: Operator) -> list[Case]:
+    """One dim is large. Another one in a further case where no tensor ties the two together: those
+    beside it in a tensor are of a row, or of parameters, and small in life."""
+    found, tied = [], set()
+    for dim, case in _cases(op).items():
+        if dim not in tied:
+            found.append(case)
+            tied |= _tied_to(op, dim)
+    return found
+
+
+def _cases(op: Operator) -> dict[str, Case]:
+    """By the dim that is large; of the smallest types."""
     types = {
         name: min(kinds, key=lambda k: (DTYPES[k].itemsize, k != "f16"))
         for name, kinds in op.variables.items()
     }
     scalars = {p.name: scalar(p) for p in op.scalars}
+    found = {}
     for dim in _candidates(op):
         dims: dict[str, Any] = {name: (3,) if leading else 3 for name, leading in op.dims.items()}
         for name in _in_front(op, dim):
@@ -41,8 +53,14 @@ def plan_huge(op: Operator) -> Case | None:
         case = Case(op.name, types, dims, scalars, values="positive")
         per_row = _most(op, _sized(op, case, dim, 1000)) / 1000
         if per_row >= 1:
-            return _sized(op, case, dim, math.ceil(ELEMENTS / per_row))
-    return None
+            found[dim] = _sized(op, case, dim, math.ceil(ELEMENTS / per_row))
+    return found
+
+
+def _tied_to(op: Operator, dim: str) -> set[str]:
+    """It, and the dims beside it in some tensor."""
+    sizes = [_sizes(p) for p in (*op.outputs, *op.inputs) if p.is_tensor]
+    return {dim, *(s for size in sizes if dim in size for s in size)}
 
 
 def scalar(p: Any) -> Any:
@@ -93,20 +111,39 @@ def _large_dim(op: Operator, case: Case) -> str:
 
 
 def judge_huge(op: Operator, case: Case, phase: Any, device: torch.device) -> Result:
+    """Where rows hang together, the same is done in another dim as well, if they do not there."""
+    result, alone = _judge_case(op, case, phase, device, False)
+    for other in _cases(op).values():
+        if alone or result.findings or result.refused or result.skipped:
+            return result
+        if other.dims != case.dims:
+            found, alone = _judge_case(op, other, phase, device, True)
+            result.findings += found.findings
+    if not alone:
+        result.notes.append("huge: rows hang together, only that it does not crash was judged")
+    return result
+
+
+def _judge_case(
+    op: Operator, case: Case, phase: Any, device: torch.device, only_alone: bool
+) -> tuple[Result, bool]:
+    """And whether a result's rows hang on nothing but themselves. only_alone: else do nothing."""
     dim = _large_dim(op, case)
     result = Result(judged=["huge"])
     if device.type != "cpu" and (why := _too_large(op, case, device)):
-        return Result(skipped=why)
+        return Result(skipped=why), False
     small = _sized(op, case, dim, ROWS)
     tail = _inputs(op, small)
     expected = _call(op, small, tail, phase, device)
     if expected.refused:
-        return Result(refused=expected.message)
+        return Result(refused=expected.message), False
     longer = _sized(op, case, dim, BEFORE + ROWS)
     padded = _call(op, longer, _padded(op, longer, tail), phase, device)
     independent = [
         not padded.refused and _tails_agree(a, b) for a, b in zip(padded.results, expected.results)
     ]
+    if only_alone and not any(independent):
+        return result, False
     if device.type == "cpu":
         values = _huge_inputs(op, case, tail)
         outcome = _call(op, case, values, phase, device)
@@ -115,9 +152,7 @@ def judge_huge(op: Operator, case: Case, phase: Any, device: torch.device) -> Re
         outcome = _call(op, case, _padded(op, case, tail, device), phase, device)
     if outcome.refused:
         result.refused = outcome.message
-        return result
-    if not any(independent):
-        result.notes.append("huge: rows hang together, only that it does not crash was judged")
+        return result, any(independent)
     names = [p.name for p in op.outputs] + [p.name for p in op.inputs if p.in_place]
     for name, got, wanted, alone in zip(names, outcome.results, expected.results, independent):
         if alone and not _tails_agree(got, wanted):
@@ -129,7 +164,7 @@ def judge_huge(op: Operator, case: Case, phase: Any, device: torch.device) -> Re
                 f"{where}: it should be what the operator gives for the last {ROWS} rows alone",
                 _first_difference(name, got, wanted),
             )
-    return result
+    return result, any(independent)
 
 
 def _inputs(op: Operator, case: Case) -> list[Any]:

@@ -106,12 +106,12 @@ def _judge_refusal(
 def _compare(call: Call, tag: str, got: list[Any], expected: list[Any], result: Result) -> None:
     if tag not in result.judged:
         result.judged.append(tag)
-    seen: list[list[Any]] = []
+    seen: dict[int, list[list[Any]]] = {}
 
-    def samples() -> list[list[Any]]:
-        if not seen:
-            seen.extend(call.samples(expected))
-        return seen
+    def samples(turn: int) -> list[list[Any]]:
+        if turn not in seen:
+            seen[turn] = call.samples(expected, turn)
+        return seen[turn]
 
     for k, (name, g, e) in enumerate(zip(call.outcome_names, got, expected)):
         if g is None or e is None:
@@ -124,7 +124,7 @@ def _compare(call: Call, tag: str, got: list[Any], expected: list[Any], result: 
                 g,
                 e,
                 call.working,
-                lambda k=k: [torch.as_tensor(s[k]) for s in samples()],
+                lambda turn, k=k: [torch.as_tensor(s[k]) for s in samples(turn)],
                 call.lenient,
             )
         except ValueError as error:
