@@ -188,7 +188,7 @@ class Bench:
         if self.device.type == "cpu":
             if self._can_be_watched:
                 yield "shared", {"threads"}, plan.few((2000,), types=1 if quick else None)
-                yield "shared", {"threads"}, plan.few((33, 9001 if quick else 70_001), types=1)
+                yield "shared", {"threads"}, plan.few((9001 if quick else 70_001, 33), types=1)
             yield "threads", {"threads"}, plan.few((33, 2000, 9001 if quick else 70_001))
             if not quick:
                 yield "threads", {"threads"}, plan.few((170_003,), types=1)

@@ -43,6 +43,10 @@ class Case:
                 n *= max(s, 1)
         return n
 
+    @property
+    def is_empty(self) -> bool:
+        return any(0 in (s if isinstance(s, tuple) else (s,)) for s in self.dims.values())
+
     def text(self) -> str:
         words = [self.op]
         words += [f"{name}:{kind}" for name, kind in self.types.items()]

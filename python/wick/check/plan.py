@@ -218,12 +218,13 @@ class Planner:
                 yield case.but(scalars=self.draw_scalars(), layouts=some)
 
     def few(self, sizes: tuple[int, ...], types: int | None = None) -> Iterator[Case]:
-        """Each type, or the first so many, at each of these sizes, in each dim; scalars drawn."""
+        """Each type, or the first so many, at each of these sizes, in each dim; scalars as usual and
+        drawn, in turns."""
         for choice in self.types()[:types]:
             for name in self.op.dims or ("",):
-                for size in sizes:
-                    dims = self.around(name, size) if name else {}
-                    yield self.base(choice, dims).but(scalars=self.draw_scalars())
+                for k, size in enumerate(sizes):
+                    case = self.base(choice, self.around(name, size) if name else {})
+                    yield case.but(scalars=self.draw_scalars()) if k % 2 else case
 
     def draw_scalars(self) -> dict[str, Any]:
         return {p.name: self.random.choice(candidates(p)) for p in self.op.scalars}

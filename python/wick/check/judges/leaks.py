@@ -34,8 +34,12 @@ def judge_leaks(subject: Subject, case: Case) -> Result:
     result = Result()
     try:
         call = subject.prepare(case)
+        if case.is_empty and call.oracle is not None:
+            call.expected()  # whether nothing is something that it is for: an index into it is not
     except (Unfit, Unanswered) as why:
-        return Result(skipped=str(why))
+        return Result(skipped=f"{type(why).__name__.lower()}: {why}")
+    if case.is_empty and call.oracle is None:
+        return Result(skipped="unanswered: who knows whether it takes nothing?")
     if call.device.type != "cpu":
         return _judge_device_leaks(call)
     outcome = call.run(Manner(repeats=REPEATS, threads=PIECES))
