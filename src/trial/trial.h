@@ -94,7 +94,7 @@ void wick_wait_until(const atomic_int *counter, int wanted);
 
 /* ---- watch.c ---- */
 
-enum { WICK_WATCH_STRANDS = 4, WICK_WATCH_CONFLICTS = 8 };
+enum { WICK_WATCH_STRANDS = 16, WICK_WATCH_CONFLICTS = 8 };
 
 /* How memory is touched: bits. */
 enum { WICK_TOUCH_READ = 0, WICK_TOUCH_WRITE = 1, WICK_TOUCH_ATOMIC = 2 };

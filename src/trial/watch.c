@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STRANDS = WICK_WATCH_STRANDS, GRAIN = 8, RECENT = 256, FIRST_CELLS = 4096 };
+enum { STRANDS = WICK_WATCH_STRANDS, READERS = 2, GRAIN = 8, RECENT = 256, FIRST_CELLS = 4096 };
 
 /* An instruction, as a strand has run it between two releases. */
 typedef struct touch {
@@ -25,12 +25,13 @@ typedef struct touch {
     int kind;
 } touch;
 
-/* Eight bytes of memory: who has touched each of them last (a touch's number; 0: nobody). */
+/* Eight bytes of memory: who has touched each of them last (a touch's number; 0: nobody). Of
+ * readers two are enough: whoever writes later is not both of them. */
 typedef struct cell {
     uintptr_t key;  /* address / GRAIN; 0: free */
     uint32_t point; /* of a lock or an atomic that lies here; 0: none */
     uint32_t written[GRAIN];
-    uint32_t read[STRANDS][GRAIN];
+    uint32_t read[READERS][GRAIN];
 } cell;
 
 /* A lock or an atomic: what is known to whoever acquires it. */
@@ -168,23 +169,42 @@ static void note_conflict(const void *address, const touch *now, const touch *be
     if (where) strncpy(c->where, where, sizeof c->where - 1);
 }
 
+/* Whether the one before comes before the strand's present, whoever runs first. */
+static bool is_ordered(const touch *before, uint32_t now_strand)
+{
+    return before->strand == now_strand || before->clock <= watch.clock[now_strand][before->strand];
+}
+
 static void compare(const void *address, uint32_t before, uint32_t now)
 {
     if (!before) return;
     const touch *b = &watch.touches[before], *n = &watch.touches[now];
-    if (b->strand == n->strand || (b->kind & n->kind & WICK_TOUCH_ATOMIC)) return;
-    if (b->clock > watch.clock[n->strand][b->strand]) note_conflict(address, n, b);
+    if (b->kind & n->kind & WICK_TOUCH_ATOMIC) return;
+    if (!is_ordered(b, n->strand)) note_conflict(address, n, b);
+}
+
+/* In the place of one that comes before it anyway, else of the last. */
+static void note_reader(cell *c, int at, uint32_t now)
+{
+    int slot = 0;
+    while (slot < READERS - 1 && c->read[slot][at] &&
+           !is_ordered(&watch.touches[c->read[slot][at]], (uint32_t)strand))
+        slot++;
+    c->read[slot][at] = now;
 }
 
 static void touch_byte(cell *c, int at, uint32_t now, bool writes)
 {
-    uint32_t *mine = writes ? &c->written[at] : &c->read[strand][at];
-    if (*mine == now) return;
     const void *address = (const void *)(c->key * GRAIN + (uintptr_t)at);
+    if ((writes ? c->written[at] : c->read[0][at]) == now) return;
     compare(address, c->written[at], now);
-    for (int s = 0; writes && s < STRANDS; s++)
-        compare(address, c->read[s][at], now);
-    *mine = now;
+    if (!writes) {
+        note_reader(c, at, now);
+        return;
+    }
+    for (int r = 0; r < READERS; r++)
+        compare(address, c->read[r][at], now);
+    c->written[at] = now;
 }
 
 void wick_watch_touch(const void *address, size_t bytes, int kind, const void *code)

@@ -7,7 +7,7 @@
 
 enum { READ = WICK_TOUCH_READ, WRITE = WICK_TOUCH_WRITE, ATOMIC = WICK_TOUCH_ATOMIC };
 
-static char memory[64], code[8], lock, flag;
+static char memory[8 * WICK_WATCH_STRANDS], code[WICK_WATCH_STRANDS], lock, flag;
 
 /* Runs a body in n strands; how many conflicts there were. */
 static int conflicts_of(int n, wick_strand_body body, void *arg)

@@ -21,7 +21,7 @@ from ..oracle import Unanswered
 from ..subject import Unfit
 from .values import Subject
 
-PIECES = 3
+PIECES = 16  # the most: who has room for eight shows
 CALLERS = 2
 UNIT = re.compile(r"unit\d+\.c")  # what the builder calls a part of the file; lines are the file's
 READERS = (("addr2line", "-e"), ("llvm-symbolizer", "--output-style=GNU", "-e"))
