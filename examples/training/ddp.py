@@ -6,6 +6,7 @@ Adam divides by the gradients' size, and so makes much of the last bits in which
 differ from sums of all.
 """
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -30,7 +31,9 @@ def work(rank: int, folder: str) -> None:
     print(said, end="", flush=True)  # whole lines: the other process prints too
     if rank == 0:
         torch.save(model.module.state_dict(), f"{folder}/parameters.pt")
+    dist.barrier()
     dist.destroy_process_group()
+    os._exit(0)  # torch's own threads, were they still there, would abort a process that ends by itself
 
 
 def main() -> int:
