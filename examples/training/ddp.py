@@ -33,7 +33,7 @@ def work(rank: int, folder: str) -> None:
         torch.save(model.module.state_dict(), f"{folder}/parameters.pt")
     dist.barrier()
     dist.destroy_process_group()
-    os._exit(0)  # torch's own threads, were they still there, would abort a process that ends by itself
+    os._exit(0)  # torch's threads, were they still there, would abort a process that ends by itself
 
 
 def main() -> int:
