@@ -8,7 +8,7 @@ Imported when the first batched tensor arrives.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -20,6 +20,8 @@ from ._signature import Dim, Param, Signature, signature
 _functorch = torch._C._functorch
 _BATCHED = torch._C.DispatchKeySet(torch._C.DispatchKey.FuncTorchBatched)
 _OLD = torch._C._parse_dispatch_key("Batched")  # DispatchKey does not list it
+_MOST_LEVELS = 64  # of the old vmap
+_TOO_MANY = 2**31 - 1  # calls in a batch
 
 Result = tuple[Any, int | None]  # a result, and where its batch dim is
 
@@ -46,13 +48,14 @@ def batched(ns: str, name: str, args: tuple[Any, ...]) -> Any:
 
 def _batched_by_autograd(sig: Signature, args: list[Any]) -> Any:
     """The vmap of torch.autograd.grad(..., is_grads_batched=True), which is older than torch.func's and knows no
-    interpreter: its levels are counted, and a tensor does not tell which of them it has."""
-    level = torch._C._vmapmode_increment_nesting() - 1
-    torch._C._vmapmode_decrement_nesting()
-    sizes = [_size_at(v, level) for v in args]
-    while all(size is None for size in sizes):  # a call with tensors of an outer vmap alone
-        level -= 1
+    interpreter. A tensor does not tell which levels it has: the innermost, which is to be taken off first, is tried for.
+    """
+    for level in _levels():
         sizes = [_size_at(v, level) for v in args]
+        if any(size is not None for size in sizes):
+            break
+    else:
+        raise RuntimeError(f"{sig.name}: tensors that are batched at no level of vmap")
     batch = next(size for size in sizes if size is not None)
     values = [
         v if size is None else torch._remove_batch_dim(v, level, size, 0)
@@ -66,12 +69,21 @@ def _is_old(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and torch._C._dispatch_keys(value).has(_OLD)
 
 
+def _levels() -> Iterator[int]:
+    """Where a batched tensor may have its innermost level. Threads count for themselves, and the thread that runs a
+    backward on a GPU is not the one that vmap was called in: after the own count, all there can be."""
+    count = torch._C._vmapmode_increment_nesting() - 1
+    torch._C._vmapmode_decrement_nesting()
+    yield count
+    yield from range(_MOST_LEVELS, 0, -1)
+
+
 def _size_at(value: Any, level: int) -> int | None:
-    """How many a tensor is at this level; None for what is not batched there, and is then as many as is said."""
+    """How many a tensor is at this level; None for what is not batched there, and is then as many as is asked for."""
     if not _is_old(value):
         return None
-    size, same = (torch._remove_batch_dim(value, level, n, 0).shape[0] for n in (1, 2))
-    return size if size == same else None
+    size = torch._remove_batch_dim(value, level, _TOO_MANY, 0).shape[0]
+    return None if size == _TOO_MANY else size
 
 
 def _wrap(found: list[Result], add: Callable[[torch.Tensor, int], torch.Tensor]) -> Any:

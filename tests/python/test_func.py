@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -138,6 +139,24 @@ def test_the_vmap_of_autograd(cube: Made, door: str, name: str) -> None:
         jacobian = torch.autograd.functional.jacobian(f, X, vectorize=True)
         found.append((dx, jacobian, both(torch.stack([Y, X, Y]))))
     torch.testing.assert_close(*found)
+
+
+def test_the_vmap_of_autograd_in_another_thread(cube: Made, door: str) -> None:
+    """As a backward on a GPU runs: the thread has not been told of any vmap."""
+    with ThreadPoolExecutor(1) as pool:
+
+        def elsewhere(f: Function) -> Function:
+            return lambda *args: pool.submit(f, *args).result()
+
+        ours, theirs = elsewhere(cube.by(door)), lambda x: x * x * x
+        product = elsewhere(torch.ops.wick.mul if door == "torch" else wick.ops.mul)
+        for f, mul in ((ours, product), (theirs, torch.mul)):
+            once = _vmap(f)(X)
+            inner = _vmap(lambda u, mul=mul: _vmap(lambda v, mul=mul: mul(v, u))(X))(Y)
+            alone = _vmap(lambda u, f=f: _vmap(lambda v, f=f: f(u) + v)(X))(Y)
+            if f is ours:
+                found = once, inner, alone
+        torch.testing.assert_close(found, (once, inner, alone))
 
 
 def test_forward_mode_is_refused(cube: Made, door: str) -> None:

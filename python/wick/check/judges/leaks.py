@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import gc
 import itertools
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -53,8 +55,26 @@ def judge_leaks(subject: Subject, case: Case) -> Result:
 
 # ---- on a device ----
 
-MANY = 1000  # calls: what Python itself takes in between is small against what they would lose
+WARM = 100  # calls before: a kernel's first launch takes memory that stays
+ROUNDS = (100, 2000)  # calls: few when each loses much, many so that a little shows
+LEAST = 256  # bytes of the device per call: the driver gives no less
+ENOUGH = (
+    8 << 20
+)  # bytes to lose where a loss is looked at again: some times what the driver takes at once
+MOST = 6400  # calls in which to lose them
 ROOM = 16  # bytes of the heap per call
+# Free memory is the whole device's, and other processes come and go: a loss is believed when much of it
+# is seen again after each of these pauses, in seconds.
+PAUSES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+
+
+@dataclass
+class Lost:
+    """By one call, in bytes."""
+
+    allocated: float  # by torch
+    driver: float  # of the device, not by torch
+    heap: float
 
 
 def _judge_device_leaks(call: Call) -> Result:
@@ -62,30 +82,45 @@ def _judge_device_leaks(call: Call) -> Result:
     result = Result(judged=["leak"])
     values = call.on_device()
 
-    def calls(n: int) -> None:
-        for _ in range(n):
-            call.operator.function(*values)
-        synchronize(call.device)
+    def calls(n: int) -> Lost:
+        before = _device_holdings(call.device)
+        call.phase("operator")
+        try:
+            for _ in range(n):
+                call.operator.function(*values)
+            synchronize(call.device)
+        finally:
+            call.phase("judge")
+        return Lost(*((b - a) / n for a, b in zip(before, _device_holdings(call.device))))
 
-    call.phase("operator")
     try:
-        calls(MANY // 10)
+        calls(WARM)
     except RuntimeError as error:
         return Result(refused=str(error))
-    finally:
-        call.phase("judge")
-    before = _device_holdings(call.device)
-    call.phase("operator")
-    calls(MANY)
-    call.phase("judge")
-    allocated, driver, heap = (b - a for a, b in zip(before, _device_holdings(call.device)))
-    if allocated > 0:
-        result.add("leak", "device", f"{MANY} calls keep {allocated} bytes of torch's memory")
-    elif driver >= MANY * 512:
-        result.add("leak", "driver", f"{MANY} calls lose {driver} bytes of the device's memory")
-    if heap >= MANY * ROOM:
-        result.add("leak", "heap", f"{MANY} calls lose {heap} bytes of the host's memory")
+    for n in ROUNDS:
+        lost = calls(n)
+        if lost.allocated > 0:
+            result.add(
+                "leak", "device", f"a call keeps {lost.allocated:.0f} bytes of torch's memory"
+            )
+            return result
+        if lost.driver >= LEAST and _is_lost_again(lost.driver, calls):
+            result.add(
+                "leak", "driver", f"a call loses {lost.driver:.0f} bytes of the device's memory"
+            )
+            return result
+    if lost.heap >= ROOM:  # what Python itself takes in between is small only against many calls
+        result.add("leak", "heap", f"a call loses {lost.heap:.0f} bytes of the host's memory")
     return result
+
+
+def _is_lost_again(driver: float, calls: Callable[[int], Lost]) -> bool:
+    n = max(1, min(MOST, int(ENOUGH / driver)))
+    for pause in PAUSES:
+        time.sleep(pause)
+        if calls(n).driver < driver / 4:
+            return False
+    return True
 
 
 def _device_holdings(device: torch.device) -> tuple[int, int, int]:
