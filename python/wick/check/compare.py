@@ -130,9 +130,14 @@ def _judge_piece(
 ) -> Verdict:
     kind = torch.finfo(got.dtype)
     g, e = got.double(), expected.double()
-    size = torch.where(e.isfinite(), e, 0.0).abs()
     unit = FREE * torch.finfo(accumulator).eps if accumulator.is_floating_point else 0.0
-    allowed = (kind.eps / 2 + unit) * size + kind.smallest_normal * kind.eps
+    relative, absolute = kind.eps / 2 + unit, kind.smallest_normal * kind.eps
+    share = (g - e).abs_().div_(e.abs().mul_(relative).add_(absolute))
+    worst = float(share.max()) if share.numel() else 0.0
+    if worst <= 1.0:  # most are: all finite and fine by themselves
+        return Verdict(worst, total=got.numel(), zero_signs=_zero_signs(g, e))
+    size = torch.where(e.isfinite(), e, 0.0).abs()
+    allowed = relative * size + absolute
     error = torch.where(g.isfinite() & e.isfinite(), (g - e).abs(), float("inf"))
     fine = (g == e) | (g.isnan() & e.isnan()) | (error <= allowed)
     # Too large for the type: infinite, or the largest number if it is just above that.
@@ -149,6 +154,12 @@ def _judge_piece(
     return _verdict(got, g, e, error, allowed, ~fine)
 
 
+def _zero_signs(g: torch.Tensor, e: torch.Tensor) -> int:
+    """Of what is equal, only zeros can differ in bits."""
+    bits = g.contiguous().view(torch.int64) != e.contiguous().view(torch.int64)
+    return int((bits & (g == e)).sum())
+
+
 def _verdict(
     got: torch.Tensor,
     g: torch.Tensor,
@@ -160,7 +171,7 @@ def _verdict(
     share = torch.nan_to_num((error / allowed).masked_fill(error.isinf(), 0.0), nan=0.0)
     verdict = Verdict(wrong=int(wrong.sum()), total=got.numel())
     verdict.worst = float(share.max()) if share.numel() else 0.0
-    verdict.zero_signs = int(((g == 0) & (e == 0) & (g.signbit() != e.signbit())).sum())
+    verdict.zero_signs = _zero_signs(g, e)
     if verdict.wrong:
         flat = int(torch.where(wrong, error, -1.0).flatten().argmax())
         verdict.index = _unravel(flat, got.shape)

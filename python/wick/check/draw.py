@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -28,6 +29,10 @@ LAYOUTS = {
     "expanded": "one dim repeats the same memory",
     "misaligned": "begins one element behind an aligned address",
 }
+# Drawing takes longer than computing: what is larger repeats itself after so many, a prime, so that an
+# index that is off by a round number finds other values.
+PERIOD = 262_147
+REPEATED = ("normal", "positive", "wide", "offset", "ties")
 FLOAT_JUNK, INT_JUNK = float("nan"), 77
 
 
@@ -59,20 +64,20 @@ def _floats(
     profile: str, shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator
 ) -> torch.Tensor:
     info = torch.finfo(dtype)
-    normal = torch.randn(shape, generator=gen, dtype=torch.float64)
     inf, nan, denormal = float("inf"), float("nan"), info.tiny / 4
     if profile == "positive":
         return torch.rand(shape, generator=gen, dtype=torch.float64) + 0.5
-    if profile == "wide":
-        return normal * torch.exp2(torch.randint(-6, 10, shape, generator=gen).double())
-    if profile == "offset":
-        return normal + 16
     if profile == "ties":
         return torch.randint(-3, 4, shape, generator=gen).double()
     if profile == "constant":
         return torch.full(shape, 0.7, dtype=torch.float64)
     if profile == "zeros":
         return torch.zeros(shape, dtype=torch.float64)
+    normal = torch.randn(shape, generator=gen, dtype=torch.float64)
+    if profile == "wide":
+        return normal * torch.exp2(torch.randint(-6, 10, shape, generator=gen).double())
+    if profile == "offset":
+        return normal + 16
     if profile == "nan":
         return _sprinkle(normal, [nan], gen)
     if profile == "inf":
@@ -117,6 +122,10 @@ def _integers(
 def values(
     profile: str, shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator, below: int = 0
 ) -> torch.Tensor:
+    n = math.prod(shape)
+    if n > PERIOD and profile in REPEATED:
+        block = values(profile, (PERIOD,), dtype, gen, below)
+        return block.repeat(-(-n // PERIOD))[:n].view(shape)
     if dtype.is_floating_point:
         return _floats(profile, shape, dtype, gen).to(dtype)
     if dtype == torch.bool:

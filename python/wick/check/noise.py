@@ -50,6 +50,9 @@ _COMPOSITE = {
 }
 
 
+SOME = 1000  # elements that tell of most tensors that they are not whole numbers
+
+
 class Noise(TorchDispatchMode):
     """In it, operations on float64 are rounded at random. level: one rounding, relative."""
 
@@ -85,16 +88,14 @@ class Noise(TorchDispatchMode):
             return type(result)(self._disturb(value) for value in result)
         return self._disturb(result)
 
-    def _random(self, shape: torch.Size) -> torch.Tensor:
-        return torch.rand(shape, generator=self.generator, dtype=torch.float64) * 2 - 1
-
     def _disturb(self, value: Any, size: torch.Tensor | None = None) -> Any:
         """size: of a sum, its length times what is added up, in magnitudes."""
         if not isinstance(value, torch.Tensor) or value.dtype != torch.float64:
             return value
-        move = self._random(value.shape) * self.level
+        move = torch.empty(value.shape, dtype=torch.float64)
+        move.uniform_(-self.level, self.level, generator=self.generator)
         # A product, so that zeros keep their sign.
-        moved = value * (1 + move) if size is None else value + move * size
+        moved = move.add_(1).mul_(value) if size is None else move.mul_(size).add_(value)
         return torch.where(value.isfinite(), moved, value)
 
     def disturb_input(self, value: torch.Tensor) -> torch.Tensor:
@@ -116,11 +117,14 @@ class Noise(TorchDispatchMode):
         """Whole numbers, and few enough: added up exactly, in whatever order."""
         floats = [a for a in args if _is_float(a)]
         for a in floats:
-            if not bool(((a - a.round()).abs() <= 16 * self.level * a.abs()).all()):
+            if not all(self._is_whole(part) for part in (a.flatten()[:SOME], a)):
                 return False
         most = math.prod(float(a.abs().max()) if a.numel() else 0.0 for a in floats)
         total = float(size.max()) if size.numel() else 0.0
         return min(total, 8 * math.sqrt(length) * most) < 0.25 / self.level
+
+    def _is_whole(self, a: torch.Tensor) -> bool:
+        return bool(((a - a.round()).abs() <= 16 * self.level * a.abs()).all())
 
 
 def _is_float(value: Any) -> bool:

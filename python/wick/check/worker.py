@@ -15,6 +15,7 @@ Requests and answers are lines of JSON:
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import resource
@@ -168,12 +169,22 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (most, resource.RLIM_INFINITY))
 
 
+def _imports_start_cuda() -> bool:
+    """Some of torch's modules ask whether there is a GPU. NVML can tell (ASK_DRIVER), where it works; CUDA would
+    begin, and whoever is forked after that cannot use it."""
+    import torch
+
+    by_nvml = getattr(torch.cuda, "_device_count_nvml", lambda: -1)
+    return any(map(os.path.exists, GPUS)) and by_nvml() < 0
+
+
 def main(requests: int, answers: int) -> None:
     """As a process of its own. What children need is imported before the first of them is forked."""
     from . import bench, noise  # noqa: F401
 
-    if not any(map(os.path.exists, GPUS)):  # whoever is forked after CUDA has begun cannot use it
+    if not _imports_start_cuda():
         noise.warm_up()
+    gc.freeze()  # modules are not looked at again by children's collections
     Zygote(requests, answers).serve()
 
 
