@@ -406,6 +406,15 @@ def test_the_way_of_devices_agrees_with_the_guarded_one(name: str) -> None:
     assert guarded.same(here.results, call.run().results)
 
 
+def test_one_element_with_any_stride_is_compared_on_a_device() -> None:
+    operator = Operator("wick", "relu")
+    subject = Forward(operator, None, lambda phase: None)
+    for layout in draw.LAYOUTS:
+        call = subject.prepare(operator.read_case(f"relu T:f16 N=1 x~{layout}"))
+        what = (operator, call.values, call.wanted, call.shapes, Manner())
+        assert not device.run(*what, torch.device("cpu")).damage
+
+
 def test_room_around_tensors_on_a_device_is_watched() -> None:
     x = torch.arange(6.0).view(2, 3).t()
     there = device.place("x", x, torch.device("cpu"), shift=1)

@@ -198,7 +198,7 @@ class Bench:
             yield "leaks", {"leak"}, plan.few((0, 7, 700) if quick else (0, 7, 700, 70_000))
             yield "refused", {"leak"}, plan.few((5, 700))
         else:
-            yield "leaks", {"leak"}, plan.few((0, 7, 700))
+            yield "leaks", {"leak"}, plan.few((0, 700))
             yield "stream", {"stream"}, plan.few((33, 70_001))
         if not backward:
             yield "refuse", {"refuse"}, plan.tiny(1)

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from .. import turns
 from ..case import Case
 from ..device import synchronize
 from ..finding import Result
@@ -56,22 +57,25 @@ def judge_leaks(subject: Subject, case: Case) -> Result:
 # ---- on a device ----
 
 WARM = 100  # calls before: a kernel's first launch takes memory that stays
-ROUNDS = (100, 2000)  # calls: few when each loses much, many so that a little shows
-LEAST = 256  # bytes of the device per call: the driver gives no less
-ENOUGH = (
-    8 << 20
-)  # bytes to lose where a loss is looked at again: some times what the driver takes at once
+# Calls: few when each loses much, many so that 512 bytes, the least, are two megabytes, which the driver
+# takes at once.
+ROUNDS = (100, 4200)
+LONG = 2.0  # seconds of calls, about
+LEAST = 256  # bytes of the device per call
+ENOUGH = 8 << 20  # bytes to lose where a loss is looked at again
 MOST = 6400  # calls in which to lose them
 ROOM = 16  # bytes of the heap per call
-# Free memory is the whole device's, and other processes come and go: a loss is believed when much of it
-# is seen again after each of these pauses, in seconds.
+NOISE = 16384  # bytes of it that Python itself may take in between
+# Free memory is the whole device's, and processes that we know nothing of come and go: a loss is believed
+# when much of it is seen again after each of these pauses, in seconds.
 PAUSES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 
 
 @dataclass
 class Lost:
-    """By one call, in bytes."""
+    """By one call, in bytes and seconds."""
 
+    seconds: float
     allocated: float  # by torch
     driver: float  # of the device, not by torch
     heap: float
@@ -83,7 +87,7 @@ def _judge_device_leaks(call: Call) -> Result:
     values = call.on_device()
 
     def calls(n: int) -> Lost:
-        before = _device_holdings(call.device)
+        before = (time.monotonic(), *_device_holdings(call.device))
         call.phase("operator")
         try:
             for _ in range(n):
@@ -91,13 +95,15 @@ def _judge_device_leaks(call: Call) -> Result:
             synchronize(call.device)
         finally:
             call.phase("judge")
-        return Lost(*((b - a) / n for a, b in zip(before, _device_holdings(call.device))))
+        after = (time.monotonic(), *_device_holdings(call.device))
+        return Lost(*((b - a) / n for a, b in zip(before, after)))
 
     try:
-        calls(WARM)
+        most = int(LONG / calls(WARM).seconds)
     except RuntimeError as error:
         return Result(refused=str(error))
-    for n in ROUNDS:
+    for wanted in ROUNDS:
+        n = min(wanted, max(WARM, most))
         lost = calls(n)
         if lost.allocated > 0:
             result.add(
@@ -109,17 +115,18 @@ def _judge_device_leaks(call: Call) -> Result:
                 "leak", "driver", f"a call loses {lost.driver:.0f} bytes of the device's memory"
             )
             return result
-    if lost.heap >= ROOM:  # what Python itself takes in between is small only against many calls
+    if lost.heap >= max(ROOM, NOISE / n):
         result.add("leak", "heap", f"a call loses {lost.heap:.0f} bytes of the host's memory")
     return result
 
 
 def _is_lost_again(driver: float, calls: Callable[[int], Lost]) -> bool:
     n = max(1, min(MOST, int(ENOUGH / driver)))
-    for pause in PAUSES:
-        time.sleep(pause)
-        if calls(n).driver < driver / 4:
-            return False
+    with turns.mine().alone():
+        for pause in PAUSES:
+            time.sleep(pause)
+            if calls(n).driver < driver / 4:
+                return False
     return True
 
 
