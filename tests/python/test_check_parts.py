@@ -17,7 +17,7 @@ from wick.check.compare import judge
 from wick.check.guarded import Manner
 from wick.check.judges.huge import plan_huge
 from wick.check.operator import Operator
-from wick.check.oracle import ByReference, Unanswered
+from wick.check.oracle import ByGradient, ByReference, Unanswered
 from wick.check.plan import Planner, candidates
 from wick.check.reference import Reference, ReferenceError
 from wick.check.subject import Backward, Forward, Unfit
@@ -144,6 +144,29 @@ def judged(
     oracle = ByReference(operator, reference, names, working)
     exact = oracle.exact()
     return judge(got, exact[0], working, lambda turn: [s[0] for s in oracle.samples(exact, turn)])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_a_gradient_may_have_a_limit_where_autograd_has_none(dtype: torch.dtype) -> None:
+    """inf / inf in a formula taken apart; but a NaN that was given stays one."""
+    x = torch.tensor([1.0, math.inf, -math.inf, math.nan, -2.0], dtype=dtype)
+    dy = torch.tensor([1.0, 2.0, math.inf, 1.0, -1.0], dtype=dtype)
+    operator, working = Operator("wick", "relu"), torch.promote_types(dtype, torch.float32)
+    reference = Reference("here", lambda x: x / (1 + x.abs()), None)
+    oracle = ByGradient(operator, reference, {"x": x}, [dy], ["x"], working)
+    exact = oracle.exact()
+    assert exact[0].isnan().tolist() == [False, True, True, True, False]
+
+    def is_fine(got: torch.Tensor) -> bool:
+        samples = lambda turn: [s[0] for s in oracle.samples(exact, turn)]  # noqa: E731
+        return judge(got, exact[0], working, samples, lenient=True).ok
+
+    got = (dy.double() / (1 + x.double().abs()) ** 2).to(dtype)
+    assert got[1] == 0 and is_fine(got)
+    for place in (0, 3, 4):
+        wrong = got.clone()
+        wrong[place] = 0.0
+        assert not is_fine(wrong)
 
 
 def no_samples(turn: int) -> list[torch.Tensor]:

@@ -12,6 +12,7 @@ import pytest
 from support import command
 
 import wick
+import wick.testing
 from wick import cli_new
 
 NEW = Path(cli_new.__file__)
@@ -57,6 +58,13 @@ def own_test_says(folder: Path) -> str:
 def test_the_operator_passes_its_own_test(tmp_path: Path) -> None:
     assert new("softclip", "--dir", str(tmp_path)) == 0
     assert "skipped" not in own_test_says(tmp_path)
+
+
+@pytest.mark.parametrize("option", [[], ["--cuda"]], ids=["c", "cuda"])
+def test_the_operator_passes_wick_check(option: list[str], tmp_path: Path) -> None:
+    assert new("softclip", "--dir", str(tmp_path), *option) == 0
+    source = next(p for p in tmp_path.iterdir() if p.suffix in (".c", ".cu"))
+    wick.testing.check(source, only=["forward", "gradient", "memory", "leak"])
 
 
 def test_its_test_finds_a_fault(tmp_path: Path) -> None:
