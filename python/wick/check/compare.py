@@ -130,7 +130,8 @@ def _judge_piece(
 ) -> Verdict:
     kind = torch.finfo(got.dtype)
     g, e = got.double(), expected.double()
-    unit = FREE * torch.finfo(accumulator).eps if accumulator.is_floating_point else 0.0
+    computed_in = accumulator if accumulator.is_floating_point else torch.float64
+    unit = FREE * torch.finfo(computed_in).eps
     relative, absolute = kind.eps / 2 + unit, kind.smallest_normal * kind.eps
     share = (g - e).abs_().div_(e.abs().mul_(relative).add_(absolute))
     worst = float(share.max()) if share.numel() else 0.0

@@ -107,8 +107,13 @@ class Planner:
         ]
         for types in self.types():
             for written, read in pairs:
+                layouts = {written: f"is-{read}"}
                 for dims in (self.small_dims(), self.odd_dims(2000)):
-                    yield self.base(types, dims, layouts={written: f"is-{read}"})
+                    yield self.base(types, dims, layouts=layouts)
+                for scalars in self.each_scalar():
+                    yield self.base(types, self.odd_dims(2000), layouts=layouts).but(
+                        scalars=scalars
+                    )
 
     # ---- the whole ----
 
@@ -181,11 +186,11 @@ class Planner:
         for types in self.types():
             for p in self.op.scalars:
                 for value in (*candidates(p), *beyond(p)):
-                    kinds = ("normal", "special", "ties") if p.choices else ("normal",)
-                    for profile in kinds:
+                    for profile in ("normal", "special", "ties") if p.choices else ("normal",):
                         many = self.long_dims() if profile == "special" else self.odd_dims(2000)
-                        for dims in (self.small_dims(), many):
-                            case = self.base(types, dims, values=profile)
+                        other = profile if p.choices else "ties"  # zeros among them
+                        for dims, values in ((self.small_dims(), profile), (many, other)):
+                            case = self.base(types, dims, values=values)
                             yield case.but(scalars={**case.scalars, p.name: value})
             for _ in range(6 if self.op.scalars else 0):
                 yield self.base(types, self.odd_dims(2000)).but(scalars=self.draw_scalars())
@@ -228,6 +233,12 @@ class Planner:
 
     def draw_scalars(self) -> dict[str, Any]:
         return {p.name: self.random.choice(candidates(p)) for p in self.op.scalars}
+
+    def each_scalar(self) -> Iterator[dict[str, Any]]:
+        """Every value of every scalar, beside the usual ones of the others."""
+        for p in self.op.scalars:
+            for value in candidates(p):
+                yield {**self.scalars(), p.name: value}
 
     def pairs(self) -> Iterator[Case]:
         """Calls one after another that are alike in all but values, and one with other scalars."""

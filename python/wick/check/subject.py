@@ -316,23 +316,19 @@ def _exact(forward: Call) -> list[Any]:
 
 
 def _sensitivity(call: Call, feeds: list[Any], exact: list[Any]) -> list[list[Any]]:
-    """By how much results move when saved outputs do, as far as one rounding moves them. These are
-    moved by more, and the results by less: or what they move by is lost in their own rounding."""
+    """By how much results move when saved outputs do, as far as one rounding moves them: at random, and
+    as it did, which in rows of equal numbers is in one direction. These are moved by more, and the
+    results by less: or what they move by is lost in their own rounding."""
     found = []
     base = call.run()
-    for seed in range(SEEDS):
+    for seed in range(SEEDS + bool(exact)):
         moved = list(call.values)
         for k, (source, index, *_) in enumerate(feeds):
             value = call.values[k]
             if source == "output" and isinstance(value, torch.Tensor) and value.is_floating_point():
-                gen = draw.generator(seed, f"rounding {k}")
-                share = torch.rand(value.shape, generator=gen, dtype=torch.float64) * 2 - 1
-                info, wide = torch.finfo(value.dtype), value.double()
-                is_zero = wide == 0  # and was, before it was rounded: stays so
-                if exact and isinstance(exact[index], torch.Tensor):
-                    is_zero &= exact[index].reshape(wide.shape) == 0
-                step = wide.abs().clamp(min=info.smallest_normal) * info.eps * ~is_zero
-                moved[k] = (wide + share * MORE * step).to(value.dtype)
+                before = exact[index] if exact else None
+                gen = draw.generator(seed, f"rounding {k}") if seed < SEEDS else None
+                moved[k] = _moved(value, before, gen)
         other = call.but(moved).run()
         found.append(
             [
@@ -341,3 +337,16 @@ def _sensitivity(call: Call, feeds: list[Any], exact: list[Any]) -> list[list[An
             ]
         )
     return found
+
+
+def _moved(value: torch.Tensor, before: Any, gen: torch.Generator | None) -> torch.Tensor:
+    """MORE times as far as a rounding moves it. before: what it was. gen: at random, else as it did."""
+    info, wide = torch.finfo(value.dtype), value.double()
+    was = before.reshape(wide.shape).double() if isinstance(before, torch.Tensor) else wide
+    step = wide.abs().clamp(min=info.smallest_normal) * info.eps
+    step = step * ~((wide == 0) & (was == 0))  # what is 0, and was, stays so
+    if gen is None:
+        error = torch.nan_to_num(wide - was, 0.0, 0.0, 0.0)
+        return (wide + MORE * error.clamp(-step, step)).to(value.dtype)
+    share = torch.rand(value.shape, generator=gen, dtype=torch.float64) * 2 - 1
+    return (wide + share * MORE * step).to(value.dtype)

@@ -8,6 +8,8 @@
  *    4  memory     the element behind x is written
  *    5  forward    a is clamped to 1
  *    6  forward    nothing happens to a single element
+ *    7  forward    wrong where x and y are the same tensor, and a is negative
+ *    8  forward    zeros are left out where a is 0
  */
 #include <wick/op.h>
 
@@ -24,9 +26,13 @@ WICK_IMPL wick_status blend__cpu(wick_ctx *ctx, T *x, const T *y, double a, int6
     if (FAULT == 6 && N == 1) return WICK_OK;
     for (int64_t i = 0; i < N && FAULT == 3; i++)
         x[i] = wick_T((1 - by) * wick_A(x[i]));
+    for (int64_t i = 0; i < N && FAULT == 7 && a < 0; i++)
+        x[i] = wick_T((1 - by) * wick_A(x[i]));
     for (int64_t i = 0; i < N; i++) {
         const A old = wick_A(x[FAULT == 1 && i > 0 ? i - 1 : i]);
-        if (FAULT == 3)
+        if (FAULT == 8 && a == 0 && wick_A(y[i]) == 0)
+            x[i] = y[i];
+        else if (FAULT == 3 || (FAULT == 7 && a < 0))
             x[i] = wick_T(wick_A(x[i]) + by * wick_A(y[i]));
         else
             x[i] = wick_T(old + by * (wick_A(y[i]) - old));

@@ -1,4 +1,5 @@
-/* gap -- y = |a - b| as integers wrap, less = a < b, many = how often; integers of every type
+/* gap -- y = |a - b| as integers wrap, less = a < b, many = how often, share = of all; integers of
+ * every type
  *
  * FAULT, a number, plants one of these; without it the file is sound:
  *
@@ -17,6 +18,7 @@
  *   13  forward    the difference is computed in f32
  *   14  forward    many is kept in 8 bits
  *   15  threads    many is counted by all threads at once
+ *   16  forward    the share is a float's
  */
 #include <wick/op.h>
 
@@ -26,7 +28,8 @@
 #define FAULT 0
 #endif
 
-WICK_OP(gap, "a: T[N], b: T[N] -> y: T[N], less: bool[N], many: int where T: i8 i16 i32 i64 u8");
+WICK_OP(gap, "a: T[N], b: T[N] -> y: T[N], less: bool[N], many: int, share: float where T: i8 i16 "
+             "i32 i64 u8");
 
 enum { CHUNKS = 64, IS_SIGNED = (T)-1 < (T)1 };
 
@@ -81,7 +84,7 @@ static wick_status gap_chunks(void *arg, int64_t begin, int64_t end)
 }
 
 WICK_IMPL wick_status gap_cpu(wick_ctx *ctx, const T *a, const T *b, T *y, bool *less,
-                              int64_t *many, int64_t N)
+                              int64_t *many, double *share, int64_t N)
 {
     job j = {
         .a = a, .b = b, .y = y, .less = less, .N = N, .per = wick_max(wick_ceil_div(N, CHUNKS), 1)};
@@ -91,5 +94,7 @@ WICK_IMPL wick_status gap_cpu(wick_ctx *ctx, const T *a, const T *b, T *y, bool 
         *many += j.count[k];
     if (FAULT == 14) *many = (int8_t)*many;
     if (FAULT == 15) *many = j.shared;
+    *share = N == 0 ? 0.0 : (double)*many / (double)N;
+    if (FAULT == 16) *share = (double)(float)*share;
     return status;
 }

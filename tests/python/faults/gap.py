@@ -3,4 +3,5 @@
 
 def gap(a, b):
     less = a < b
-    return (a - b).abs(), less, int(less.sum())
+    many = int(less.sum())
+    return (a - b).abs(), less, many, many / len(a) if len(a) else 0.0

@@ -116,15 +116,13 @@ def _compare(call: Call, tag: str, got: list[Any], expected: list[Any], result: 
     for k, (name, g, e) in enumerate(zip(call.outcome_names, got, expected)):
         if g is None or e is None:
             continue
-        g, e = torch.as_tensor(g), torch.as_tensor(e)
-        if not isinstance(got[k], torch.Tensor) and g.is_floating_point():
-            g = g.double()
+        g, e = _as_tensor(g), _as_tensor(e)
         try:
             verdict = judge(
                 g,
                 e,
                 call.working,
-                lambda turn, k=k: [torch.as_tensor(s[k]) for s in samples(turn)],
+                lambda turn, k=k: [_as_tensor(s[k]) for s in samples(turn)],
                 call.lenient,
             )
         except ValueError as error:
@@ -135,6 +133,11 @@ def _compare(call: Call, tag: str, got: list[Any], expected: list[Any], result: 
             result.notes.append(f"{name}: zeros of another sign than the reference's")
         if not verdict.ok:
             _report_values(call, tag, name, verdict, result)
+
+
+def _as_tensor(value: Any) -> torch.Tensor:
+    """A plain number as precise as Python has it: torch would round it to f32."""
+    return torch.as_tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
 
 
 def _report_values(call: Call, tag: str, name: str, v: Verdict, result: Result) -> None:
