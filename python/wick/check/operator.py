@@ -134,7 +134,7 @@ def candidates(p: Parameter) -> list[Any]:
     elif p.kind == "choice":
         found = list(p.choices)
     elif p.kind == "float":
-        found = [1.0, 0.5, 2.0, 1.5, -0.75, 0.0, 3.0]
+        found = [1.0, 0.5, 2.0, 1.5, -0.75, 0.0, 3.3]  # the last is no float of 32 bits
     elif p.kind == "int":
         found = [1, 2, 0, 3, 5]
     else:

@@ -192,6 +192,9 @@ class Planner:
                         for dims, values in ((self.small_dims(), profile), (many, other)):
                             case = self.base(types, dims, values=values)
                             yield case.but(scalars={**case.scalars, p.name: value})
+                    for name in self.op.dims if p.choices else ():
+                        case = self.base(types, self.around(name, 1))
+                        yield case.but(scalars={**case.scalars, p.name: value})
             for _ in range(6 if self.op.scalars else 0):
                 yield self.base(types, self.odd_dims(2000)).but(scalars=self.draw_scalars())
 
