@@ -169,6 +169,16 @@ def test_a_gradient_may_have_a_limit_where_autograd_has_none(dtype: torch.dtype)
         assert not is_fine(wrong)
 
 
+def test_integers_are_as_large_as_nothing_rounds_them() -> None:
+    def largest(below: int, dtype: torch.dtype) -> int:
+        x = draw.values("wide", (100,), dtype, draw.generator(1, "x"), below)
+        return int(x.abs().max())
+
+    assert largest(-1, torch.int64) > 2**33 and largest(0, torch.int64) < 2**21
+    assert largest(-1, torch.int32) < 2**21 and largest(7, torch.int64) < 7
+    assert not SCALE.is_whole
+
+
 def no_samples(turn: int) -> list[torch.Tensor]:
     return []
 

@@ -97,11 +97,12 @@ def _floats(
 def _integers(
     profile: str, shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator, below: int
 ) -> torch.Tensor:
-    """below: 0 for numbers that are computed with, else indices below it."""
+    """below: 0 for numbers that are computed with, -1 where nothing becomes a float, else indices
+    below it."""
     info = torch.iinfo(dtype)
     if profile == "zeros":
         return torch.zeros(shape, dtype=torch.int64)
-    if below:
+    if below > 0:
         below = min(below, 3) if profile == "ties" else below
         return torch.randint(0, min(below, info.max + 1), shape, generator=gen)
     low, high = -20, 21
@@ -112,7 +113,8 @@ def _integers(
     elif profile == "big" and info.bits < 64:
         low, high = info.min, info.max + 1
     elif profile == "wide":
-        low, high = (-(2**20), 2**20) if info.bits > 16 else (info.min, info.max + 1)
+        most = 2**40 if info.bits == 64 and below < 0 else 2**20
+        low, high = (-most, most) if info.bits > 16 else (info.min, info.max + 1)
     drawn = torch.randint(max(low, info.min), min(high, info.max + 1), shape, generator=gen)
     if profile in ("big", "special") and info.bits < 64:
         return _sprinkle(drawn, [info.min, info.max, 0, max(info.min, -1)], gen)

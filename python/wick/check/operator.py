@@ -120,6 +120,14 @@ class Operator:
                 raise CaseError(f"{variable}: is missing or none of {', '.join(types)}")
         return case
 
+    @property
+    def is_whole(self) -> bool:
+        """All numbers are integers: none is rounded, however large."""
+        kinds = [DTYPES[k] for ks in self.variables.values() for k in ks]
+        fixed = [DTYPES.get(p.element) for p in (*self.inputs, *self.outputs) if p.is_tensor]
+        floats = any(k is not None and k.is_floating_point for k in (*kinds, *fixed))
+        return not floats and all(p.kind != "float" for p in (*self.inputs, *self.outputs))
+
     def is_arithmetic(self, element: str) -> bool:
         """Integers of this element type are computed with; others are used to find something."""
         if element not in self.variables:

@@ -338,7 +338,7 @@ class Run:
     def _step(self, job: Job, n: int) -> None:
         with self.lock:
             self.done += n
-            self.watch("judging", self.done, self.total, f"{job.subject.name} {job.judge}")
+            self.watch("judging", self.done, self.total, f"{job.subject.name} {_shown(job)}")
 
     def _left_out(self, job: Job, case: Case) -> bool:
         tally = self._tally(job.subject, f"skipped-{job.judge}")
@@ -530,7 +530,7 @@ class Run:
                 tally.stopped = True
         if known is not None or len(kinds) >= MOST_KINDS:
             return
-        smallest = self._shrink(worker, job, case, finding)
+        smallest = case if self.options.case else self._shrink(worker, job, case, finding)
         self._record(job, smallest, self._words_for(worker, job, smallest, finding), case)
 
     def _record(self, job: Job, smallest: Case, finding: Finding, case: Case) -> None:
@@ -582,6 +582,13 @@ def _main_judge(job: Job) -> str:
     names = {"again": "repeat", "fresh": "repeat", "leaks": "leak", "refused": "leak"}
     names |= {"autograd": "gradient", "values": "memory", WATCHED: "threads"}
     return names.get(job.judge, job.judge)
+
+
+def _shown(job: Job) -> str:
+    """What --only calls it."""
+    if job.judge == "values":
+        return "forward" if job.subject.name == job.subject.forward else "gradient"
+    return _main_judge(job)
 
 
 def _is(fault: Fault, job: Job, finding: Finding) -> bool:

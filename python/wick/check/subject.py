@@ -161,7 +161,9 @@ class Forward:
             elif not p.is_tensor:
                 inputs[p.name] = tuple(a[0])
             else:
-                below = 0 if self.operator.is_arithmetic(p.element) else _smallest(case)
+                below = -1 if self.operator.is_whole else 0
+                if not self.operator.is_arithmetic(p.element):
+                    below = _smallest(case)
                 inputs[p.name] = tensor(case, p.name, a[0], DTYPES[a[1]], below)
         for p in self.operator.inputs:
             if case.layouts.get(p.name, "").startswith("is-"):

@@ -196,7 +196,8 @@ def main(requests: int, answers: int) -> None:
     if not _imports_start_cuda():
         noise.warm_up()
     gc.freeze()  # modules are not looked at again by children's collections
-    Zygote(requests, answers).serve()
+    with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
+        Zygote(requests, answers).serve()
 
 
 if __name__ == "__main__":
