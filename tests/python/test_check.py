@@ -115,6 +115,12 @@ def test_a_fault_is_printed_with_a_line_that_shows_it_again(
     assert fine.returncode == 0, fine.stdout + fine.stderr
 
 
+def test_a_case_that_was_asked_for_is_judged_as_it_is(write: Callable[..., Path]) -> None:
+    found = judged(write(), ("-DFAULT=1",), case="triple T:f32 N=500 seed=3")
+    (fault,) = found.faults
+    assert fault.case.dims == {"N": (500,)} and fault.count == 1 and found.cases == 1
+
+
 def test_without_faults_the_code_is_0_and_json_may_go_to_stdout(write: Callable[..., Path]) -> None:
     path = write()
     done = run(path.name, "--only", "forward,memory", "--depth=quick", "--json=-", cwd=path.parent)

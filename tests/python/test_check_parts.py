@@ -20,7 +20,7 @@ from wick.check.operator import Operator
 from wick.check.oracle import ByGradient, ByReference, Unanswered
 from wick.check.plan import Planner, candidates
 from wick.check.reference import Reference, ReferenceError
-from wick.check.subject import Backward, Forward, Unfit
+from wick.check.subject import MORE, Backward, Forward, Unfit, _moved
 
 SCALE = Operator("wick", "scale_bias_relu")
 
@@ -167,6 +167,20 @@ def test_a_gradient_may_have_a_limit_where_autograd_has_none(dtype: torch.dtype)
         wrong = got.clone()
         wrong[place] = 0.0
         assert not is_fine(wrong)
+
+
+def test_a_saved_output_is_moved_as_its_rounding_moved_it() -> None:
+    """In a row of equal numbers all in one direction, and never by more than a rounding could."""
+    exact = torch.full((41,), 1 / 41, dtype=torch.float64)
+    value = exact.half()
+    step = value.double() * torch.finfo(torch.float16).eps
+    as_it_did = _moved(value, exact, None).double() - value
+    torch.testing.assert_close(as_it_did, MORE * (value - exact), atol=step[0], rtol=0)
+    assert as_it_did.unique().numel() == 1 and as_it_did[0] != 0
+    at_random = _moved(value, exact, draw.generator(1, "y")).double() - value
+    assert (at_random > 0).any() and (at_random < 0).any()
+    far_off = _moved(value, exact + 1, None).double() - value
+    assert (far_off.abs() <= MORE * step + step).all()
 
 
 def test_integers_are_as_large_as_nothing_rounds_them() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -168,7 +167,6 @@ class Bench:
         tag = "gradient" if backward else "forward"
         needs = {tag, "memory"}
         own = subject.operator
-        on_cpu = self.device.type == "cpu"
         yield "values", needs, plan.values()
         yield "values", needs, plan.layouts(own)
         if not backward:
@@ -185,10 +183,9 @@ class Bench:
             yield "autograd", {"gradient"}, plan.tiny(4, "f64")
             yield "autograd", {"gradient"}, plan.tiny(2)
         yield "again", {"repeat"}, plan.few((3, 257, 5000))
-        # A process of its own for each, which on a device takes a second to begin.
-        yield "fresh", {"repeat"}, plan.pairs() if on_cpu else itertools.islice(plan.pairs(), 4)
+        yield "fresh", {"repeat"}, plan.pairs()
         quick = depth == "quick"
-        if on_cpu:
+        if self.device.type == "cpu":
             if self._can_be_watched:
                 yield "shared", {"threads"}, plan.few((2000,), types=1 if quick else None)
                 yield "shared", {"threads"}, plan.few((9001 if quick else 70_001, 33), types=1)
@@ -198,7 +195,7 @@ class Bench:
             yield "leaks", {"leak"}, plan.few((0, 7, 700) if quick else (0, 7, 700, 70_000))
             yield "refused", {"leak"}, plan.few((5, 700))
         else:
-            yield "leaks", {"leak"}, plan.few((0, 700))
+            yield "leaks", {"leak"}, plan.few((0, 7, 700))
             yield "stream", {"stream"}, plan.few((33, 70_001))
         if not backward:
             yield "refuse", {"refuse"}, plan.tiny(1)
