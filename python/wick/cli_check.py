@@ -20,12 +20,14 @@ if __package__:
     from ._sources import SOURCES, sources_in
     from .check import report as reports
     from .check import show
-    from .check.run import JUDGES, Options, Target, check
+    from .check.records import JUDGES, Options, Target
+    from .check.run import check
 else:  # by path: this folder leads the search path, which is used once and then taken away
     from _sources import SOURCES, sources_in
     from check import report as reports
     from check import show
-    from check.run import JUDGES, Options, Target, check
+    from check.records import JUDGES, Options, Target
+    from check.run import check
 
     sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
 

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from . import _wick
 from ._load import Loaded
 from .check.crew import Crew
+from .check.records import JUDGES, Options, Report, Target
 from .check.report import lines
-from .check.run import JUDGES, Options, Report, Target
 from .check.run import check as _run
 
 if TYPE_CHECKING:

@@ -5,7 +5,12 @@
  */
 #include "call.h"
 
+#include <stdatomic.h>
 #include <string.h>
+
+static _Atomic(wick_scratch_source) scratch_source;
+
+void wick_call_scratch_from(wick_scratch_source source) { atomic_store(&scratch_source, source); }
 
 /* On the device that the call runs on. */
 static wick_status make_like(wick_call_frame *f, const wick_tensor *like, wick_tensor *out)
@@ -171,10 +176,13 @@ wick_status wick_call_place_scratch(wick_call_frame *f, int i)
     f->scratch_block[i] = NULL;
     f->scratch[i].handle = NULL;
     WICK_TRY(wick_signature_shape(f->ctx, f->sig, p, &f->binding, &dim, size));
-    if (f->host->scratch_too || (f->first && f->first->device_type != WICK_CPU))
-        return f->host->empty(f->ctx, dtype, f->first ? f->first->device_type : WICK_CPU,
-                              f->first ? f->first->device_index : 0, dim, size, &f->scratch[i]);
     uint64_t bytes = wick_shape_bytes(dim, size, dtype);
+    const wick_tensor *on = f->first && f->first->device_type != WICK_CPU ? f->first : NULL;
+    wick_scratch_source source = on ? atomic_load(&scratch_source) : NULL;
+    if (source) return source(f->ctx, p->name, on->device_index, bytes, &f->scratch[i].data);
+    if (f->host->scratch_too || on)
+        return f->host->empty(f->ctx, dtype, on ? on->device_type : WICK_CPU,
+                              on ? on->device_index : 0, dim, size, &f->scratch[i]);
     if (bytes < SIZE_MAX - CALL_ALIGNMENT)
         f->scratch_block[i] = wick_malloc((size_t)bytes + CALL_ALIGNMENT);
     if (!f->scratch_block[i])

@@ -177,6 +177,15 @@ wick_status wick_op_invoke(wick_ctx *ctx, const wick_op *op, wick_op_def *def,
 wick_status wick_call_simple(wick_ctx *ctx, const wick_op_def *def, const wick_host *host,
                              const wick_value *args, wick_value *results, bool *done);
 
+/* ---- call_place.c ---- */
+
+/* Memory for an operator's scratch on a device: of that name and so many bytes. */
+typedef wick_status (*wick_scratch_source)(wick_ctx *ctx, const char *name, int device_index,
+                                           uint64_t bytes, void **out);
+/* Scratch on devices comes from there and not from the host, so that somebody can look at what lies
+ * in it and around it. It is not given back: who made it knows when. NULL: from the host again. */
+void wick_call_scratch_from(wick_scratch_source source);
+
 /* ---- infer.c ---- */
 
 /* A result that a call would make. */

@@ -494,6 +494,11 @@ PyDoc_STRVAR(
     "its own.\n"
     "Of a huge one only those can be written, unless it is meant to be. Never given back.");
 
+PyDoc_STRVAR(scratch_from_doc,
+             "scratch_from(maker)\n--\n\n"
+             "Scratch on a device lies where maker(name, device_index, bytes) says, an address; "
+             "None:\nwherever torch puts it.");
+
 PyDoc_STRVAR(report_crashes_doc,
              "report_crashes(fd)\n--\n\nA signal that ends the process first says why, in JSON.");
 
@@ -528,6 +533,7 @@ static PyMethodDef methods[] = {
     {"watch", trial_watch, METH_NOARGS, watch_doc},
     {"conflicts", trial_conflicts, METH_NOARGS, conflicts_doc},
     {"reserve", trial_reserve, METH_VARARGS, reserve_doc},
+    {"scratch_from", trial_scratch_from, METH_O, scratch_from_doc},
     {"report_crashes", trial_report_crashes, METH_O, report_crashes_doc},
     {"suggest", suggest, METH_VARARGS, suggest_doc},
     {"operators", operators, METH_NOARGS, operators_doc},

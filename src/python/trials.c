@@ -338,6 +338,40 @@ PyObject *trial_reserve(PyObject *module, PyObject *args)
     return result;
 }
 
+/* ---- scratch on a device ---- */
+
+static PyObject *scratch_maker; /* under the GIL */
+
+static wick_status scratch_of_maker(wick_ctx *ctx, const char *name, int device_index,
+                                    uint64_t bytes, void **out)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *made = scratch_maker ? PyObject_CallFunction(scratch_maker, "siK", name, device_index,
+                                                           (unsigned long long)bytes)
+                                   : NULL;
+    unsigned long long address = made ? PyLong_AsUnsignedLongLong(made) : 0;
+    bool failed = !made || PyErr_Occurred();
+    PyErr_Clear();
+    Py_XDECREF(made);
+    PyGILState_Release(gil);
+    if (failed)
+        return wick_fail(ctx, WICK_ENOMEM, "no memory for scratch %s (%llu bytes)", name,
+                         (unsigned long long)bytes);
+    *out = (void *)(uintptr_t)address;
+    return WICK_OK;
+}
+
+PyObject *trial_scratch_from(PyObject *module, PyObject *maker)
+{
+    (void)module;
+    PyObject *before = scratch_maker;
+    scratch_maker = maker == Py_None ? NULL : maker;
+    Py_XINCREF(scratch_maker);
+    wick_call_scratch_from(scratch_maker ? scratch_of_maker : NULL);
+    Py_XDECREF(before);
+    return Py_BuildValue("");
+}
+
 PyObject *trial_report_crashes(PyObject *module, PyObject *number)
 {
     wick_ctx ctx;

@@ -12,8 +12,9 @@ import pytest
 from gallery import Planted, planted, sources
 
 import wick.testing
+from wick.check.records import JUDGES, Options, Report, Target
 from wick.check.report import lines
-from wick.check.run import JUDGES, Options, Report, Target, check
+from wick.check.run import check
 
 FOLDER = Path(__file__).parent / "faults"
 PLANTED = planted(FOLDER)

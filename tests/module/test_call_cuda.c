@@ -208,6 +208,35 @@ Test(cuda, scratch_is_on_the_device)
     world_host.release(&results[0].as.tensor);
 }
 
+static char own_scratch[64];
+
+static wick_status from_own(wick_ctx *ctx, const char *name, int device_index, uint64_t bytes,
+                            void **out)
+{
+    if (bytes > sizeof own_scratch)
+        return wick_fail(ctx, WICK_ENOMEM, "%s on %d is too large", name, device_index);
+    *out = own_scratch;
+    return WICK_OK;
+}
+
+Test(cuda, scratch_comes_from_whoever_looks_at_it)
+{
+    wick_op *op =
+        define_on("work", "x: f32[N] -> y: f32[N] scratch w: f64[N]", on_cpu, with_scratch);
+    wick_value args[] = {on(F32(a, 4), WICK_CUDA, 1)}, results[1] = {0};
+    wick_call_scratch_from(from_own);
+    cr_assert_eq(invoke(op, args, results), WICK_OK, "%s", wick_ctx_message(&test_ctx));
+    cr_assert_eq(world.n_empty, 1, "the result");
+    cr_assert_eq(seen[0].p, (void *)own_scratch);
+    world_host.release(&results[0].as.tensor);
+
+    float many[9] = {0};
+    wick_value larger[] = {on(F32(many, 9), WICK_CUDA, 1)};
+    results[0] = (wick_value){0};
+    cr_assert_refused(op, larger, results, WICK_ENOMEM, "work: w on 1 is too large");
+    cr_assert_eq(world.live, 0);
+}
+
 static wick_status double_it(wick_ctx *ctx, const wick_slot *slot)
 {
     (void)ctx;

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from wick.check.run import Target
+from wick.check.records import Target
 
 FOLDER = Path(__file__).parent / "faults"
 FAST = ("-O0",)  # to build, which most of the time goes into

@@ -19,7 +19,7 @@ from support import build_module
 import wick
 import wick.testing
 from wick.check.crew import Crew
-from wick.check.run import Options, Report, Target
+from wick.check.records import Options, Report, Target
 from wick.check.run import check as check_with
 
 TRIPLE = """\

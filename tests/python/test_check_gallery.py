@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from gallery import FAST, Planted, planted, sources
 
+from wick.check.records import JUDGES, Options, Report, Target
 from wick.check.report import lines
-from wick.check.run import JUDGES, Options, Report, Target, check
+from wick.check.run import check
 
 PLANTED = planted()
 SOURCES = sources()

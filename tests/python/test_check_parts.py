@@ -462,9 +462,21 @@ def test_one_element_with_any_stride_is_compared_on_a_device() -> None:
         assert not device.run(*what, torch.device("cpu")).damage
 
 
-def test_room_around_tensors_on_a_device_is_watched() -> None:
+def test_two_arguments_may_be_one_tensor_on_a_device() -> None:
+    operator = Operator("wick", "add_out")
+    case = operator.read_case("add_out T:f32 N=7 out~is-a")
+    call = Forward(operator, None, lambda phase: None).prepare(case)
+    a, b, out = call.values
+    assert out is a
+    what = (operator, call.values, call.wanted, call.shapes, Manner())
+    outcome = device.run(*what, torch.device("cpu"))
+    assert not outcome.damage and torch.equal(outcome.results[0], a + b)
+
+
+@pytest.mark.parametrize("fill", guarded.FILLS)
+def test_room_around_tensors_on_a_device_is_watched(fill: int) -> None:
     x = torch.arange(6.0).view(2, 3).t()
-    there = device.place("x", x, torch.device("cpu"), shift=1)
+    there = device.place("x", x, torch.device("cpu"), shift=1, fill=fill)
     assert torch.equal(there.tensor, x) and there.tensor.stride() == x.stride()
     assert there.damage() == []
     flat = there.tensor.as_strided((1,), (1,), there.tensor.storage_offset() + 6)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from wick.check.records import Options, Report, Target
 from wick.check.report import lines
-from wick.check.run import Options, Report, Target, check
+from wick.check.run import check
 
 SOURCE = Path(__file__).parent / "sharing.c"
 ROW = re.compile(r"^ \*\s+(\d+)\s+(sound|race|static)\s+(.*)$", re.M)

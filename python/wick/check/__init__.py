@@ -5,15 +5,19 @@
     draw.py        from a case to tensors
     reference.py   the function beside the source that says what is right
     noise.py       how far apart right answers may be: the reference with rounding errors
+    oracle.py      who says what is right, in every voice: the reference, or a wider type
     compare.py     a result against the reference
     subject.py     the operator or its backward, with arguments and what they should give
     guarded.py     runs it on the CPU, memory guarded (src/trial); device.py on a GPU
     plan.py        which cases
-    judges/        what is judged, a file each
-    worker.py      the process that runs the operator; crew.py, the one that watches over it
+    judges/        what is judged, a file each; finding.py, what they say
+    bench.py       the target loaded, its cases planned and judged
+    worker.py      the process that does so; crew.py, the one that watches over it
+    turns.py       several such processes on one GPU
     shrink.py      the smallest case that still fails
-    report.py      what was found, for people and for programs
-    run.py, cli.py the whole, and the verb
+    records.py     what is asked for, and what comes of it
+    run.py         the whole
+    report.py      what was found, for people and for programs; show.py, on a terminal
 
 Nothing here is imported by `import wick`.
 """

@@ -1,23 +1,31 @@
 """Runs an operator on a device through the public door, with room around every tensor that is watched.
 
 What guarded.py does with the memory management of the CPU is done here by comparing: the room is
-filled with a pattern that must still be there after the call, and so must the inputs.
+filled with a pattern that must still be there after the call, and so must the inputs. What lies in
+the room is another thing from call to call, as is what results and scratch hold: who reads it, and
+makes something of it, gets another result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import functools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from .guarded import Manner, Outcome, same
+from .. import _wick
+from .guarded import FILLS, Manner, Outcome, same
 from .operator import Operator
 
 REPEATS = 20  # the most: every call is waited for
 ROOM = 512  # elements before and behind; a multiple of what any alignment asks for
-PATTERN = 0xC5
+# What is in it, by what is in the results. Of the numbers that these bytes make one is negative, one
+# NaN, one positive: of a largest or a smallest number, or of a product with 0, one at least is seen.
+PATTERN = dict(zip(FILLS, (0xC5, 0xFF, 0x45)))
+ALIGNED = 512  # scratch, as torch's own memory is
 
 
 @dataclass
@@ -29,12 +37,13 @@ class Placed:
     buffer: torch.Tensor  # bytes, room included
     start: int  # of the tensor in it, in bytes
     end: int
+    pattern: int
 
     def damage(self) -> list[str]:
         raw = self.buffer.cpu()
         found = []
-        before = (raw[: self.start] != PATTERN).nonzero()
-        behind = (raw[self.end :] != PATTERN).nonzero()
+        before = (raw[: self.start] != self.pattern).nonzero()
+        behind = (raw[self.end :] != self.pattern).nonzero()
         if before.numel():
             found.append(
                 f"it wrote {self.start - int(before[0])} bytes before the start of {self.name}"
@@ -53,14 +62,42 @@ def _span(x: torch.Tensor) -> int:
     return 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride()))
 
 
-def place(name: str, x: torch.Tensor, device: torch.device, shift: int = 0) -> Placed:
+def place(
+    name: str, x: torch.Tensor, device: torch.device, shift: int = 0, fill: int = FILLS[0]
+) -> Placed:
     """A copy of x on the device, in the same layout. shift: elements off alignment."""
     n, size = _span(x), x.element_size()
-    start = (ROOM + shift) * size
-    buffer = torch.full((start + (n + ROOM) * size,), PATTERN, dtype=torch.uint8, device=device)
+    start, pattern = (ROOM + shift) * size, PATTERN[fill]
+    buffer = torch.full((start + (n + ROOM) * size,), pattern, dtype=torch.uint8, device=device)
     flat = buffer[start : start + n * size].view(x.dtype)
     flat.copy_(x.as_strided((n,), (1,)))
-    return Placed(name, flat.as_strided(x.shape, x.stride()), buffer, start, start + n * size)
+    there = flat.as_strided(x.shape, x.stride())
+    return Placed(name, there, buffer, start, start + n * size, pattern)
+
+
+@contextlib.contextmanager
+def scratch(fill: int, device: torch.device) -> Iterator[list[Placed]]:
+    """What operators ask for as scratch meanwhile, with room around it, and filled."""
+    found: list[Placed] = []
+
+    def make(name: str, index: int, n: int) -> int:
+        buffer = torch.full(
+            (n + 3 * ALIGNED,), PATTERN[fill], dtype=torch.uint8, device=torch.device("cuda", index)
+        )
+        start = ALIGNED + -buffer.data_ptr() % ALIGNED
+        there = buffer[start : start + n]
+        there.fill_(fill)
+        found.append(Placed(f"scratch {name}", there, buffer, start, start + n, PATTERN[fill]))
+        return buffer.data_ptr() + start
+
+    if device.type == "cpu":  # src/trial sees to it
+        yield found
+        return
+    _wick.scratch_from(make)
+    try:
+        yield found
+    finally:
+        _wick.scratch_from(None)
 
 
 class DeviceLost(Exception):
@@ -79,11 +116,27 @@ def run(
     for k in range(1, min(manner.repeats, REPEATS)):
         if first.refused:
             break
+        if k % 2:
+            _disturb(device)
         again = _run_once(operator, values, wanted, shapes, manner, device)
         if again.refused or not same(first.results, again.results):
             again.differs = k
             return again
     return first
+
+
+@functools.cache
+def _elsewhere(device: torch.device) -> tuple[torch.cuda.Stream, torch.Tensor]:
+    return torch.cuda.Stream(device), torch.zeros(1 << 24, device=device)
+
+
+def _disturb(device: torch.device) -> None:
+    """Work on another stream, so that blocks of a kernel begin at other times than usual."""
+    if device.type == "cuda":
+        stream, x = _elsewhere(device)
+        with torch.cuda.stream(stream):
+            for _ in range(4):
+                x.add_(1)
 
 
 def _run_once(
@@ -95,12 +148,13 @@ def _run_once(
     device: torch.device,
 ) -> Outcome:
     shift = 0 if manner.at_end else manner.shift  # a bit for each
-    placed: dict[str, Placed] = {}
+    placed: dict[int, Placed] = {}  # by what they were: two arguments may be the same tensor
     args: list[Any] = []
     for k, (p, value) in enumerate(zip(operator.inputs, values)):
         if isinstance(value, torch.Tensor):
-            placed[p.name] = place(p.name, value, device, shift >> k & 1)
-            args.append(placed[p.name].tensor)
+            if id(value) not in placed:
+                placed[id(value)] = place(p.name, value, device, shift >> k & 1, manner.fill)
+            args.append(placed[id(value)].tensor)
         else:
             args.append(value)
     results = _room_for_results(
@@ -112,13 +166,14 @@ def _run_once(
     if results:
         out = tuple(r.tensor for r in results)
         keywords["out"] = out if len(out) > 1 else out[0]
-    try:
-        given = operator.function(*args, **keywords)
-    except RuntimeError as error:
-        synchronize(device)  # what failed on the device itself is told here
-        return Outcome(status=1, message=str(error))
-    synchronize(device)
-    return _outcome(operator, values, given, placed, results)
+    with scratch(manner.fill, device) as made:
+        try:
+            given = operator.function(*args, **keywords)
+        except RuntimeError as error:
+            synchronize(device)  # what failed on the device itself is told here
+            return Outcome(status=1, message=str(error))
+        synchronize(device)
+    return _outcome(operator, values, given, placed, [*results, *made])
 
 
 def synchronize(device: torch.device) -> None:
@@ -143,7 +198,8 @@ def _room_for_results(
         return []
     found = []
     for k, (p, (shape, dtype)) in enumerate(zip(operator.outputs, shapes)):
-        there = place(p.name, torch.empty(shape, dtype=dtype), device, shift >> k & 1)
+        like = torch.empty(shape, dtype=dtype)
+        there = place(p.name, like, device, shift >> k & 1, manner.fill)
         there.buffer[there.start : there.end] = manner.fill
         found.append(there)
     return found
@@ -153,20 +209,21 @@ def _outcome(
     operator: Operator,
     values: Sequence[Any],
     given: Any,
-    placed: dict[str, Placed],
-    results: Sequence[Placed],
+    placed: dict[int, Placed],
+    others: Sequence[Placed],
 ) -> Outcome:
-    damage = [line for there in (*placed.values(), *results) for line in there.damage()]
+    damage = [line for there in (*placed.values(), *others) for line in there.damage()]
+    written = {id(v) for p, v in zip(operator.inputs, values) if p.in_place}
     outputs: list[Any] = []
     if operator.outputs:
         outputs = list(given) if isinstance(given, tuple) else [given]
     for p, value in zip(operator.inputs, values):
         if not isinstance(value, torch.Tensor):
             continue
-        after = placed[p.name].tensor.cpu()
+        after = placed[id(value)].tensor.cpu()
         if p.in_place:
             outputs.append(after)
-        elif not same([value.contiguous()], [after.contiguous()]):
+        elif id(value) not in written and not same([value.contiguous()], [after.contiguous()]):
             damage.append(f"it wrote into {p.name}")
     moved = [r.cpu() if isinstance(r, torch.Tensor) else r for r in outputs]
     return Outcome(results=moved, damage="\n".join(damage))

@@ -7,7 +7,7 @@ import shlex
 from typing import Any
 from xml.etree import ElementTree
 
-from .run import JUDGES, Fault, Report, Subject, Tally
+from .records import JUDGES, Fault, Report, Subject, Tally
 
 Line = tuple[str, str]  # words, style
 DETAIL = "      "

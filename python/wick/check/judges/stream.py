@@ -14,6 +14,7 @@ from ..subject import Call, Unfit
 from .values import Subject
 
 DELAY = 20_000_000  # clock cycles: long enough for a launch on another stream to overtake
+ROUNDS = 10  # of two calls at once
 
 
 def judge_stream(subject: Subject, case: Case) -> Result:
@@ -27,6 +28,7 @@ def judge_stream(subject: Subject, case: Case) -> Result:
         return Result(refused=alone.message)
     result.judged.append("stream")
     _judge_side_stream(call, alone.results, result)
+    _judge_two_streams(call, alone.results, result)
     _judge_graph(call, alone.results, result)
     return result
 
@@ -64,6 +66,35 @@ def _judge_side_stream(call: Call, wanted: list[Any], result: Result) -> None:
             "on a stream of its own the result is another",
             "the kernel is not launched on the current stream: use the launch of <wick/op.h>",
         )
+
+
+def _judge_two_streams(call: Call, wanted: list[Any], result: Result) -> None:
+    """At once with a call whose inputs are others: what both write to, one of them reads."""
+    streams = [torch.cuda.Stream(call.device) for _ in range(3)]
+    zeros = [torch.zeros_like(v) if isinstance(v, torch.Tensor) else v for v in call.values]
+    for _ in range(ROUNDS):
+        both = call.on_device(), call.but(zeros).on_device()
+        torch.cuda.synchronize(call.device)
+        call.phase("operator")
+        with torch.cuda.stream(streams[0]):
+            torch.cuda._sleep(DELAY // 10)
+            start = torch.cuda.Event()
+            start.record()
+        given = []
+        for stream, values in zip(streams[1:], both):
+            stream.wait_event(start)
+            with torch.cuda.stream(stream):
+                given.append(call.operator.function(*values))
+        torch.cuda.synchronize(call.device)
+        call.phase("judge")
+        if not guarded.same(_results(call, given[0], both[0]), wanted):
+            result.add(
+                "stream",
+                "together",
+                "while another call runs on another stream, the result is another",
+                "both write to the same memory: ask for scratch in the signature",
+            )
+            return
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -216,7 +216,8 @@ def _judge_memory(call: Call, first: Outcome, result: Result) -> None:
                 "memory",
                 f"uninitialised-{name}",
                 f"{name} depends on what was in memory before the call",
-                "scratch, or the result itself, is read before it is written",
+                "scratch, or the result itself, is read before it is written"
+                + ("" if call.device.type == "cpu" else "; or memory outside is read"),
             )
         else:
             result.add("repeat", f"unsteady-{name}", f"{name} differs from one call to the next")
