@@ -440,6 +440,22 @@ def test_a_guarded_call_is_the_operators_own(layout: str | None) -> None:
         assert torch.equal(outcome.results[0], wanted)
 
 
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("can't allocate memory: 1 GB")])
+def test_a_reference_that_runs_out_of_memory_when_asked_again_says_so(error: Exception) -> None:
+    asked = []
+
+    def hungry(x: torch.Tensor, bias: torch.Tensor, scale: float) -> torch.Tensor:
+        asked.append(x)
+        if len(asked) > 1:
+            raise error
+        return torch.relu(x * scale + bias)
+
+    call = subject_of(SCALE, hungry).prepare(SCALE.read_case("scale_bias_relu T:f32 N=3 C=5"))
+    expected = call.expected()
+    with pytest.raises(MemoryError, match="the reference wants more than there is"):
+        call.samples(expected, 0)
+
+
 @pytest.mark.parametrize("name", ["scale_bias_relu", "add_out", "mul_backward", "reduce_sum"])
 def test_the_way_of_devices_agrees_with_the_guarded_one(name: str) -> None:
     """On the CPU, which is a device as well."""

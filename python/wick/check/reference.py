@@ -32,6 +32,12 @@ class ReferenceError(Exception):
     """The reference cannot be used: it does not load, or does not fit the operator."""
 
 
+def is_for_memory(error: Exception) -> bool:
+    """There was not enough of it. torch's CPU allocator says so in words only."""
+    known = isinstance(error, (MemoryError, torch.OutOfMemoryError))
+    return known or "can't allocate memory" in str(error)
+
+
 def broken(error: Exception) -> ReferenceError:
     """What a mistake in the reference is told as: the line of its file, and the words."""
     if isinstance(error, ReferenceError):

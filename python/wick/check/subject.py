@@ -6,7 +6,8 @@ are drawn, inputs saved, outputs computed by the operator itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from . import draw, guarded
 from .case import Case
 from .operator import DTYPES, Operator, candidates
 from .oracle import ByGradient, ByReference, ByWidest, Oracle, Unanswered, working_type
-from .reference import Reference, broken
+from .reference import Reference, broken, is_for_memory
 
 Phase = Callable[[str], None]
 CPU = torch.device("cpu")
@@ -72,16 +73,28 @@ class Call:
     def expected(self) -> list[Any]:
         """What the oracle says; raises Unanswered where it has nothing to say."""
         assert self.oracle is not None
+        with self._asking():
+            return self.oracle.exact()
+
+    def samples(self, base: list[Any], turn: int) -> list[list[Any]]:
+        assert self.oracle is not None
+        with self._asking():
+            found = self.oracle.samples(base, turn)
+            if self.sensitivity is not None and turn == 0:
+                for moved in self.sensitivity():
+                    found.append([e if m is None else e + m for e, m in zip(base, moved)])
+            return found
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[None]:
         self.phase("reference")
         try:
-            return self.oracle.exact()
-        except (MemoryError, torch.OutOfMemoryError):
-            raise
+            yield
         except Unanswered:
             raise
-        except RuntimeError as error:
-            if "memory" in str(error):  # torch's CPU allocator
-                raise MemoryError(str(error)) from error
+        except (MemoryError, RuntimeError) as error:
+            if is_for_memory(error):
+                raise MemoryError("the reference wants more than there is") from error
             raise Unanswered(str(error)) from error
         except (ValueError, IndexError, ArithmeticError, AssertionError) as error:
             raise Unanswered(str(error)) from error
@@ -89,16 +102,6 @@ class Call:
             raise broken(error) from error
         finally:
             self.phase("judge")
-
-    def samples(self, base: list[Any], turn: int) -> list[list[Any]]:
-        assert self.oracle is not None
-        self.phase("reference")
-        found = self.oracle.samples(base, turn)
-        if self.sensitivity is not None and turn == 0:
-            for moved in self.sensitivity():
-                found.append([e if m is None else e + m for e, m in zip(base, moved)])
-        self.phase("judge")
-        return found
 
 
 class Forward:
@@ -313,7 +316,7 @@ def _exact(forward: Call) -> list[Any]:
     """The outputs before they were rounded, where somebody knows."""
     try:
         return forward.expected() if forward.oracle is not None else []
-    except (Unanswered, MemoryError, torch.OutOfMemoryError):
+    except (Unanswered, MemoryError):
         return []
 
 

@@ -149,7 +149,7 @@ class Child:
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         from .bench import Bench, NotLoaded
         from .device import DeviceLost
-        from .reference import ReferenceError
+        from .reference import ReferenceError, is_for_memory
 
         try:
             if self.bench is None:
@@ -166,9 +166,10 @@ class Child:
             return {"error": str(error)}
         except ReferenceError as error:
             return {"broken": str(error)}
-        except MemoryError as error:
-            return {"skipped": f"out of memory: {error}"}
-        except Exception:
+        except Exception as error:
+            if is_for_memory(error):
+                words = f": {error}" if isinstance(error, MemoryError) else ""
+                return {"skipped": f"out of memory{words}"}
             return {"failed": traceback.format_exc()}
 
 
