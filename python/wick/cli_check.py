@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import sys
 
 if __package__:
@@ -38,14 +39,47 @@ WRONG_USE = 2
 def _list(what: str, known: tuple[str, ...]) -> object:
     def read(text: str) -> list[str]:
         words = text.replace(",", " ").split()
-        for word in words:
+        for word in words or [text]:
             if word not in known:
                 raise argparse.ArgumentTypeError(
-                    f"{word} is no {what}; there are {', '.join(known)}"
+                    f"{word or 'nothing'} is no {what}; there are {', '.join(known)}"
                 )
         return words
 
     return read
+
+
+def _not_below_zero(kind: type[int] | type[float]) -> object:
+    def read(text: str) -> float:
+        value = kind(text)
+        if value < 0:
+            raise argparse.ArgumentTypeError(f"{text} is below zero")
+        return value
+
+    read.__name__ = kind.__name__  # argparse's word for what it expects
+    return read
+
+
+def _device(text: str) -> str:
+    if not re.fullmatch(r"all|cpu|cuda(:\d+)?", text):
+        raise argparse.ArgumentTypeError(f"{text} is no device; there are all, cpu, cuda, cuda:N")
+    return text
+
+
+def _case(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("expected a case, as a report prints it")
+    return text
+
+
+def _file(text: str) -> str:
+    """That can be written: better to know before the work than after it."""
+    try:
+        if text != "-":
+            open(text, "a").close()
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error.strerror}") from error
+    return text
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
@@ -56,18 +90,21 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("what", nargs="*", metavar="OPERATOR|FILE|MODULE|FOLDER")
     parser.add_argument("--reference", metavar="FILE")
-    parser.add_argument("--only", type=_list("judge", tuple(JUDGES)), default=list(JUDGES))
-    parser.add_argument("--types", type=_list("element type", TYPES), default=[])
-    parser.add_argument("--device", default="all")
+    parser.add_argument("--only", type=_list("judge", tuple(JUDGES)), action="extend")
+    parser.add_argument("--types", type=_list("element type", TYPES), action="extend", default=[])
+    parser.add_argument("--device", type=_device, default="all")
     parser.add_argument("--depth", choices=("quick", "default", "full"), default="default")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--time", type=float, default=0.0, metavar="SECONDS")
-    parser.add_argument("--case", metavar="TEXT")
+    parser.add_argument("--time", type=_not_below_zero(float), default=0.0, metavar="SECONDS")
+    parser.add_argument("--case", type=_case, metavar="TEXT")
     parser.add_argument("--first", action="store_true")
-    parser.add_argument("--jobs", type=int, default=0, metavar="N")
+    parser.add_argument("--jobs", type=_not_below_zero(int), default=0, metavar="N")
     parser.add_argument("--flags", default="", metavar="FLAGS")
-    parser.add_argument("--json", metavar="FILE")
-    parser.add_argument("--junit", metavar="FILE")
+    parser.add_argument("--json", type=_file, metavar="FILE")
+    parser.add_argument("--junit", type=_file, metavar="FILE")
+    if "--flags" in argv[:-1]:  # its value begins with a dash, which argparse takes for an option
+        k = argv.index("--flags")
+        argv = [*argv[:k], f"--flags={argv[k + 1]}", *argv[k + 2 :]]
     return parser.parse_args(argv)
 
 
@@ -90,7 +127,7 @@ def targets(words: list[str], flags: tuple[str, ...] = ()) -> list[Target]:
 def main(argv: list[str] | None = None) -> int:
     given = _parse(sys.argv[1:] if argv is None else argv)
     options = Options(
-        only=given.only,
+        only=given.only or list(JUDGES),
         seed=given.seed,
         seconds=given.time,
         depth=given.depth,
@@ -105,15 +142,21 @@ def main(argv: list[str] | None = None) -> int:
     if not what:
         print("wick check: no operator file is in there", file=sys.stderr)
         return WRONG_USE
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does
     with show.progress() as watch:
         report = check(what, options, watch)
-    if given.json:
-        reports.write_json(report, given.json)
-    if given.junit:
-        reports.write_junit(report, given.junit)
-    if given.json != "-":
-        show.put(reports.lines(report))
-    return report.code
+    try:
+        if given.json != "-":
+            show.put(reports.lines(report))
+        if given.json:
+            reports.write_json(report, given.json)
+        if given.junit:
+            reports.write_junit(report, given.junit)
+        sys.stdout.flush()
+    except BrokenPipeError:  # nobody reads it any more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 128 + signal.SIGPIPE
+    return 128 + signal.SIGINT if report.interrupted else report.code
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ const cli_verb cli_check = {
         "that "
         "shows it again.\n\n"
         "The exit code is 0 (sound), 1 (a fault was found) or 2 (not all could be checked). "
-        "docs/check.md says how to read a report.",
+        "docs/check.md says more, docs/reports.md how to read what it prints.",
     .options = options,
     .words = judged,
     .examples = examples,

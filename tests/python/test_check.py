@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import wick
 import wick.testing
 from wick.check.crew import Crew
 from wick.check.records import Options, Report, Target
+from wick.check.report import lines
 from wick.check.run import check as check_with
 
 TRIPLE = """\
@@ -152,7 +154,7 @@ def test_what_is_not_there_cannot_be_checked(tmp_path: Path) -> None:
     )
     assert report.code == 2
     words = "\n".join(report.unjudged())
-    assert "rellu: has no operator rellu" in words and "no.c" in words
+    assert "rellu: there is no operator rellu" in words and "no.c" in words
 
 
 def test_a_source_that_does_not_build_cannot_be_checked(write: Callable[..., Path]) -> None:
@@ -193,8 +195,63 @@ def test_without_a_reference_the_widest_type_says_what_is_right(write: Callable[
     report = judged(write(wrong, None))
     assert report.code == 1 and report.faults[0].case.types == {"T": "f32"}
     report = judged(write(TRIPLE, None))
+    assert not report.faults and report.subjects[0].tallies["forward"].cases > 50
+    assert report.code == 2  # all of them may be wrong
+    assert "judged against its own widest type alone: there is no ref" in report.unjudged()[0]
+
+
+BROKEN = {
+    "def tripel(x, by=3.0):\n    return by * x\n": "r.py: has no function triple",
+    "def triple(x, by=3.0):\n    by * x\n": "r.py: triple returns nothing",
+    "def triple(x, by=3.0):\n    return by * y\n": "r.py:2: NameError",
+    "def triple(x, by=3.0):\n    raise SystemExit(3)\n": "r.py:2: SystemExit: 3",
+    "def triple(x, by=3.0:\n": "r.py:1: SyntaxError",
+    "def triple(x, by=3.0):\n    raise ValueError('no')\n": "the reference has no answer (no)",
+    "import os\ndef triple(x, by=3.0):\n    os._exit(3)\n": "the reference ends the process",
+}
+
+
+@pytest.mark.parametrize("case", [None, "triple T:f32 N=3"], ids=["all", "case"])
+@pytest.mark.parametrize("text", BROKEN, ids=BROKEN.values())
+def test_a_reference_that_says_nothing_proves_nothing(
+    write: Callable[..., Path], tmp_path: Path, text: str, case: str | None
+) -> None:
+    given = tmp_path / "r.py"
+    given.write_text(text)
+    report = judged(write(), reference=str(given), only=["forward"], case=case)
+    assert report.code == 2 and not report.faults
+    assert BROKEN[text] in report.unjudged()[0]
+
+
+def test_what_a_reference_leaves_unanswered_is_told(write: Callable[..., Path]) -> None:
+    some = REFERENCE.replace(
+        "    ret", "    if x.numel() > 2:\n        raise ValueError('large')\n    ret"
+    )
+    report = judged(write(reference=some), types=["f32"])
     assert report.code == 0
-    assert {c.case.types["T"] for c in report.faults} == set()
+    (line,) = [words for words, _ in lines(report) if "no answer" in words]
+    assert re.fullmatch(r"  no answer \d+ cases: large", line)
+
+
+def test_a_reference_of_another_type_is_named(write: Callable[..., Path]) -> None:
+    report = judged(write(reference=REFERENCE.replace("by * x", "(by * x).int()")), types=["f32"])
+    assert report.code == 1
+    assert "the reference returns torch.int32" in report.faults[0].details
+
+
+@pytest.mark.parametrize(
+    "asked", [{"types": ["f16"]}, {"only": ["stream"]}, {"case": "other T:f32 N=3"}], ids=str
+)
+def test_where_nothing_is_judged_nothing_is_sound(
+    write: Callable[..., Path], asked: dict[str, Any]
+) -> None:
+    report = judged(write(), **asked)
+    assert report.cases == 0 and report.code == 2
+
+
+def test_a_case_counts_once_whatever_is_wrong_with_it(write: Callable[..., Path]) -> None:
+    report = judged(write(reference=REFERENCE.replace("3.0", "2.0")), types=["f32"])
+    assert all(f.count <= report.cases for f in report.faults)
 
 
 def test_without_anything_to_compare_with_it_says_so(write: Callable[..., Path]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from .._sources import sources_in
 from ..bench.target import SOURCES
 from . import reference as references
 from .case import Case, CaseError
-from .finding import Result
+from .finding import UNANSWERED, Result
 from .judges import again, autograd, doors, huge, leaks, shared, stream, threads, values
 from .operator import Operator
 from .oracle import Unanswered
@@ -39,6 +40,8 @@ class Bench:
     def __init__(self, target: dict[str, Any], phase: Phase) -> None:
         self.target, self.phase = target, phase
         self.device = torch.device(target["device"])
+        if self.device.type != "cpu" and not torch.cuda.is_available():
+            raise NotLoaded("torch sees no GPU (torch.cuda.is_available())")
         torch.set_num_threads(1)  # most cases are small, and the other CPUs have work as well
         self.operators = {op.name: op for op in self._load()}
         self.subjects: dict[str, Forward | Backward] = {}
@@ -107,6 +110,9 @@ class Bench:
         for name, subject in self.subjects.items():
             forward = subject.forward if isinstance(subject, Backward) else subject
             if request["names"] and not {name, forward.name} & set(request["names"]):
+                continue
+            kinds = set(itertools.chain(*forward.operator.variables.values()))
+            if kinds and request["types"] and not kinds & set(request["types"]):
                 continue
             reference = forward.reference
             found.append(
@@ -219,7 +225,7 @@ class Bench:
         try:
             result = self._judge(request["judge"], subject, case, set(request["only"]))
         except Unanswered as why:  # it has an answer, but not to inputs that are a little different
-            result = Result(skipped=str(why))
+            result = Result(skipped=f"{UNANSWERED}{why}")
         return {**result.pack(), "seconds": time.process_time() - start}
 
     def _judge(self, judge: str, subject: Forward | Backward, case: Case, only: set[str]) -> Result:

@@ -103,6 +103,7 @@ class Worker:
             stdout=sys.stderr,
             pass_fds=(theirs_in, theirs_out),
             env={**os.environ, **ASK_DRIVER, **(environment or {}), "PYTHONPATH": path},
+            start_new_session=True,  # Ctrl-C is for us, who then end it and all that it has forked
         )
         os.close(theirs_in)
         os.close(theirs_out)
@@ -179,8 +180,13 @@ class Worker:
         try:
             self.process.wait(10)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            self.kill()
             self.process.wait()
+
+    def kill(self) -> None:
+        """With whatever it is doing."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
 
 
 class Crew:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+UNANSWERED = "unanswered: "  # so begins why a case was skipped that the reference had no answer to
+
 
 @dataclass
 class Finding:

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 
 from .case import Case
+from .finding import UNANSWERED
 
 JUDGES = {
     "forward": "results against the reference",
@@ -87,7 +88,8 @@ class Subject:
     problem: str
     tallies: dict[str, Tally] = field(default_factory=dict)
     notes: dict[str, int] = field(default_factory=dict)
-    slow: dict[tuple[str, str], int] = field(default_factory=dict)  # (judge, dim): too large
+    # (judge, dim): from which size on cases are left out, and why
+    slow: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
 
 
 @dataclass
@@ -98,21 +100,46 @@ class Report:
     errors: list[tuple[Target, str]] = field(default_factory=list)  # what could not be checked
     seconds: float = 0.0
     cases: int = 0
+    interrupted: bool = False
 
     def unjudged(self) -> list[str]:
         """What was to be judged and could not be."""
         found = [f"{target.label}: {words}" for target, words in self.errors]
         for subject in self.subjects:
-            tag = "forward" if subject.name == subject.forward else "gradient"
-            tally = subject.tallies.get(tag)
-            wanted = subject.target.only or self.options.only
-            if tag not in wanted or self.options.case:
-                continue
-            if subject.problem:
-                found.append(f"{subject.name}: {subject.problem}")
-            elif tally is None or tally.cases == 0:
-                found.append(f"{subject.name}: {tag} was not judged: {_why(subject, tag)}")
+            why = self._unproved(subject)
+            if why:
+                found.append(f"{subject.name}: {why}")
+        if self.interrupted:
+            found.append("the rest: interrupted")
+        if not found and self.cases == 0:
+            found.append("anything: no operator has a case for what was asked")
         return found
+
+    def _unproved(self, subject: Subject) -> str:
+        """What is missing before its values can be called right; "" for nothing."""
+        tag = "forward" if subject.name == subject.forward else "gradient"
+        if tag not in (subject.target.only or self.options.only):
+            return ""
+        if self.options.case and self.options.case.split()[0] != subject.name:
+            return ""
+        if subject.problem:
+            return subject.problem
+        if self.interrupted or any(f.subject == subject.name for f in self.faults):
+            return ""
+        if subject.tallies.get(tag, Tally()).cases == 0:
+            return f"{tag} was not judged: {_why(subject, tag)}"
+        if tag == "forward" and subject.reference is None and self._stands_alone(subject):
+            return f"forward was judged against its own widest type alone: {_no_reference(subject)}"
+        return ""
+
+    def _stands_alone(self, subject: Subject) -> bool:
+        """On a GPU an operator is compared with its version for the CPU, which then is the reference."""
+        there = [
+            s.target.device
+            for s in self.subjects
+            if (s.name, s.file) == (subject.name, subject.file)
+        ]
+        return set(there) == {"cpu"}
 
     @property
     def code(self) -> int:
@@ -121,9 +148,18 @@ class Report:
 
 def _why(subject: Subject, tag: str) -> str:
     if subject.reference is None:
-        stem = os.path.splitext(os.path.basename(subject.file))[0]
-        return f"there is no reference (a function {subject.forward} in {stem}.py beside {stem}.c, or --reference)"
+        return _no_reference(subject)
     if subject.tallies.get("skipped-values", Tally()).deaths:
         return "its calls do not come back"
-    words = subject.tallies.get("skipped-values", Tally()).skipped
-    return max(words, key=lambda w: words[w]) if words else "no case was taken"
+    counts = subject.tallies.get("skipped-values", Tally()).skipped
+    if not counts:
+        return "no case was taken"
+    most = max(counts, key=lambda w: counts[w])
+    if most.startswith(UNANSWERED):
+        return f"the reference has no answer ({most.removeprefix(UNANSWERED)})"
+    return most
+
+
+def _no_reference(subject: Subject) -> str:
+    stem = os.path.splitext(os.path.basename(subject.file))[0]
+    return f"there is no reference (a function {subject.forward} in {stem}.py beside {stem}.c, or --reference)"

@@ -38,7 +38,7 @@ def is_for_memory(error: Exception) -> bool:
     return known or "can't allocate memory" in str(error)
 
 
-def broken(error: Exception) -> ReferenceError:
+def broken(error: BaseException) -> ReferenceError:
     """What a mistake in the reference is told as: the line of its file, and the words."""
     if isinstance(error, ReferenceError):
         return error
@@ -76,6 +76,8 @@ class Reference:
         """Outputs and then what was written in place, in the signature's order."""
         written = [p.name for p in operator.inputs if p.in_place]
         given = self.function(**inputs)
+        if given is None and operator.outputs:
+            raise ReferenceError(f"{self.path}: {operator.name} returns nothing")
         results = [] if given is None and not operator.outputs else _as_list(given)
         n = len(operator.outputs)
         if written and len(results) == len(written) + n and _all_tensors(results[: len(written)]):
@@ -134,4 +136,6 @@ def find(operator: Operator, target: str | None, given: str | None) -> Reference
             function = getattr(module, name, None)
             if callable(function):
                 return Reference(path, function, getattr(module, f"{name}_inputs", None))
+        if given:
+            raise ReferenceError(f"{path}: has no function {operator.name}")
     return None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections import Counter
 from typing import Any
 from xml.etree import ElementTree
 
+from .finding import UNANSWERED
 from .records import JUDGES, Fault, Report, Subject, Tally
 
 Line = tuple[str, str]  # words, style
@@ -72,18 +74,19 @@ def _fault_lines(report: Report, fault: Fault) -> list[Line]:
 
 def _aside_lines(subject: Subject) -> list[Line]:
     """What was left out and what else is worth knowing."""
-    counts: dict[str, int] = {}
-    refused: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for tally in subject.tallies.values():
-        for words, n in tally.skipped.items():
-            if not words.startswith(("unfit", "unanswered")):
-                counts[words] = counts.get(words, 0) + n
-        for words, n in tally.refused.items():
-            refused[words] = refused.get(words, 0) + n
+        counts.update({w: n for w, n in tally.skipped.items() if not w.startswith("unfit")})
+    refused = sum((Counter(t.refused) for t in subject.tallies.values()), Counter[str]())
     lines = [
-        (f"  skipped   {_plural(n, 'case')}: {words}", "yellow") for words, n in counts.items()
+        (f"  skipped   {_plural(n, 'case')}: {words}", "yellow")
+        for words, n in counts.items()
+        if not words.startswith(UNANSWERED)
     ]
-    for words, n in sorted(refused.items(), key=lambda item: -item[1])[:3]:
+    for words, n in [c for c in counts.most_common() if c[0].startswith(UNANSWERED)][:3]:
+        first = words.removeprefix(UNANSWERED).split("\n")[0]
+        lines.append((f"  no answer {_plural(n, 'case')}: {first}", "dim"))
+    for words, n in refused.most_common(3):
         lines.append((f"  refused   {_plural(n, 'case')}: {words}", "dim"))
     lines += [
         (f"  note      {words} ({_plural(n, 'case')})", "dim") for words, n in subject.notes.items()
@@ -102,9 +105,10 @@ def _head(subject: Subject) -> list[Line]:
 def lines(report: Report) -> list[Line]:
     found: list[Line] = []
     for subject in report.subjects:
-        found += _head(subject)
-        found += [_judge_line(report, subject, judge) for judge in _judges_of(report, subject)]
-        found += [*_aside_lines(subject), ("", "")]
+        about = [_judge_line(report, subject, judge) for judge in _judges_of(report, subject)]
+        about += _aside_lines(subject)
+        if about or subject.problem:
+            found += [*_head(subject), *about, ("", "")]
     for fault in report.faults:
         found += _fault_lines(report, fault)
     for words in report.unjudged():
@@ -189,7 +193,7 @@ def write_json(report: Report, path: str) -> None:
 
 def write_junit(report: Report, path: str) -> None:
     """A test suite per operator, a test case per judge."""
-    root = ElementTree.Element("testsuites", name="wick check")
+    root = ElementTree.Element("testsuites", name="wick check", time=f"{report.seconds:.3f}")
     for subject in report.subjects:
         judges = _judges_of(report, subject)
         suite = ElementTree.SubElement(root, "testsuite", name=subject.name, tests=str(len(judges)))

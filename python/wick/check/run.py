@@ -55,6 +55,7 @@ class Run:
         self.round = 0
         self.start = time.monotonic()
         self.failure: BaseException | None = None
+        self.workers: list[Worker] = []
 
     # ---- who does what ----
 
@@ -63,9 +64,16 @@ class Run:
         threads = [threading.Thread(target=self._work, daemon=True) for _ in range(n)]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
-        if self.failure is not None:
+        try:
+            for thread in threads:
+                thread.join()
+        except KeyboardInterrupt as stop:
+            self._fail(stop)
+            with self.lock:
+                for worker in self.workers:
+                    worker.kill()
+            self.report.interrupted = True
+        if self.failure is not None and not self.report.interrupted:
             raise self.failure
         self.report.seconds = time.monotonic() - self.start
         return self.report
@@ -76,6 +84,8 @@ class Run:
         except OSError as error:
             self._fail(error)
             return
+        with self.lock:
+            self.workers.append(worker)
         try:
             while True:
                 what = self._next(worker)
@@ -180,11 +190,17 @@ class Run:
             return
         if not done["operators"] and target.device == self._first_device():
             with self.lock:
-                self.report.errors.append((target, f"has no operator {' or '.join(target.names)}"))
+                self.report.errors.append((target, self._nothing_in(target)))
         for about in done["operators"]:
             self._add(target, about)
         if self.options.device == "all" and target.device == "cpu" and done["cuda"]:
             self.targets.put(replace(target, device="cuda"))
+
+    def _nothing_in(self, target: Target) -> str:
+        types = list(target.types) or self.options.types
+        if types:
+            return f"no operator there takes {' or '.join(types)}"
+        return f"there is no operator {' or '.join(target.names)} (`wick list` has their names)"
 
     def _add(self, target: Target, about: dict[str, Any]) -> None:
         with self.lock:
@@ -226,10 +242,10 @@ class Run:
         if tally.stopped or (self.options.first and self._has_fault(job.subject.target)):
             return True
         for name, size in case.dims.items():
-            limit = job.subject.slow.get((job.judge, name))
+            limit, why = job.subject.slow.get((job.judge, name), (None, ""))
             length = size if isinstance(size, int) else max(size, default=1)
             if limit is not None and length >= limit:
-                self._skip(job, "larger than a case that took too long")
+                self._skip(job, f"larger than a case that {why}")
                 return True
         return False
 
@@ -275,7 +291,7 @@ class Run:
             return
         with self.lock:
             self._count(job, case, result)
-        for finding in result.findings:
+        for finding in {(f.judge, f.kind): f for f in reversed(result.findings)}.values():
             self._follow(worker, job, case, finding, answer)
 
     def _count(self, job: Job, case: Case, result: Result) -> None:
@@ -302,7 +318,7 @@ class Run:
                 self._give_up(job, case, answer.done)
                 return None
             if "skipped" in answer.done and "findings" not in answer.done:
-                self._too_large(job, case)
+                self._too_large(job, case, "ran out of memory")
                 self._skip(job, answer.done["skipped"])
                 return None
             packed = dict(answer.done)
@@ -310,6 +326,9 @@ class Run:
                 self._too_large(job, case)
             return Result.unpack(packed)
         result = Result(judged=[judge])
+        if answer.phase == "reference" and not answer.hung and answer.status != -9:
+            self._give_up(job, case, {"broken": f"the reference {_ending(answer)}"})
+            return None
         if answer.hung:
             self._too_large(job, case)
             if answer.phase == "reference":
@@ -321,15 +340,13 @@ class Run:
             how = "waits for something for ever" if answer.waiting else "does not come to an end"
             result.add(judge, "hang", f"it {how} (given {answer.hung:.0f} s)")
         elif answer.status == -9 and not answer.crash:
-            self._too_large(job, case)
+            self._too_large(job, case, "ran out of memory")
             self._skip(job, "the system ended the process: out of memory?")
             return None
-        elif answer.crash:
-            result.add(judge, "crash", answer.crash)
-        elif answer.status >= 0:
-            result.add(judge, "exit", f"it ends the process (exit status {answer.status})")
+        elif answer.crash or answer.status < 0:
+            result.add(judge, "crash", answer.crash or f"signal {-answer.status}")
         else:
-            result.add(judge, "crash", f"signal {-answer.status}")
+            result.add(judge, "exit", f"it {_ending(answer)}")
         if job.judge == "refused":
             if self._dies(job.subject):
                 return Result()  # it does so with other numbers as well
@@ -353,16 +370,16 @@ class Run:
             if known not in self.report.errors:
                 self.report.errors.append(known)
 
-    def _too_large(self, job: Job, case: Case) -> None:
-        """Cases as large in the dim that is largest here would take as long."""
+    def _too_large(self, job: Job, case: Case, why: str = "took too long") -> None:
+        """Cases as large in the dim that is largest here would do the same."""
         if not case.dims or job.judge == "huge":
             return
         length = {n: s if isinstance(s, int) else max(s, default=1) for n, s in case.dims.items()}
         name = max(length, key=lambda n: length[n])
         with self.lock:
-            known = job.subject.slow.get((job.judge, name), length[name])
+            known = job.subject.slow.get((job.judge, name), (length[name], why))
             if length[name] > 64:
-                job.subject.slow[job.judge, name] = min(known, length[name])
+                job.subject.slow[job.judge, name] = min(known, (length[name], why))
 
     def _judge_fresh(self, worker: Worker, job: Job) -> None:
         """One after another in one process, and each in a process of its own."""
@@ -456,6 +473,12 @@ class Run:
             return finding
         result = self._read_quietly(job, case, self._ask(worker, job, case))
         return next((f for f in result.findings if f.kind == finding.kind), finding)
+
+
+def _ending(answer: Answer) -> str:
+    if answer.crash or answer.status < 0:
+        return f"crashes ({answer.crash or f'signal {-answer.status}'})"
+    return f"ends the process (exit status {answer.status})"
 
 
 def _main_judge(job: Job) -> str:

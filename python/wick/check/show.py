@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ PATIENCE, BETWEEN = 1.0, 10.0  # seconds before anything is shown, and between p
 
 def put(lines: list[Line]) -> None:
     """On stdout; with colours where rich is installed and somebody looks."""
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         with contextlib.suppress(ImportError):
             from rich.console import Console
             from rich.text import Text
@@ -70,7 +71,8 @@ class _Rich:
         if not self.shown and time.monotonic() - self.start > PATIENCE:
             self.shown = True
             self.bar.start()
-        more = f"[red]{self.faults} faults[/]" if self.faults else ""
+        plural = "" if self.faults == 1 else "s"
+        more = f"[red]{self.faults} fault{plural}[/]" if self.faults else ""
         about = f"loading {words}" if event == "loading" else words
         if event == "fault":
             about = "making a fault smaller"

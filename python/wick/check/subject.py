@@ -98,7 +98,7 @@ class Call:
             raise Unanswered(str(error)) from error
         except (ValueError, IndexError, ArithmeticError, AssertionError) as error:
             raise Unanswered(str(error)) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise broken(error) from error
         finally:
             self.phase("judge")

@@ -15,7 +15,7 @@ import torch
 from .. import turns
 from ..case import Case
 from ..device import synchronize
-from ..finding import Result
+from ..finding import UNANSWERED, Result
 from ..guarded import Manner
 from ..oracle import Unanswered
 from ..subject import Call, Unfit
@@ -42,7 +42,7 @@ def judge_leaks(subject: Subject, case: Case) -> Result:
     except (Unfit, Unanswered) as why:
         return Result(skipped=f"{type(why).__name__.lower()}: {why}")
     if case.is_empty and call.oracle is None:
-        return Result(skipped="unanswered: who knows whether it takes nothing?")
+        return Result(skipped=f"{UNANSWERED}who knows whether it takes nothing?")
     if call.device.type != "cpu":
         return _judge_device_leaks(call)
     outcome = call.run(Manner(repeats=REPEATS, threads=PIECES))

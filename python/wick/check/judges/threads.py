@@ -74,10 +74,11 @@ def _report(result: Result, threads: int, order: int) -> None:
 
 
 def _judge_callers(subject: Subject, case: Case, call: Call, result: Result) -> None:
-    """Several threads call it, each with other values."""
+    """Several threads call it, each with other values, if it takes them."""
     calls = [call.values]
     for k in range(1, CALLERS):
-        calls.append(subject.prepare(case.but(seed=case.seed + 1000 * k)).values)
+        other = subject.prepare(case.but(seed=case.seed + 1000 * k))
+        calls.append(call.values if other.run().refused else other.values)
     call.phase("operator")
     differs = guarded.together(call.operator, calls, call.wanted, Manner(), _rounds(call))
     call.phase("judge")

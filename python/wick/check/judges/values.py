@@ -14,7 +14,7 @@ import torch
 from .. import guarded
 from ..case import Case
 from ..compare import Verdict, judge
-from ..finding import Result
+from ..finding import UNANSWERED, Result
 from ..guarded import FILLS, Manner, Outcome
 from ..operator import candidates
 from ..oracle import Unanswered
@@ -40,7 +40,7 @@ def judge_values(subject: Subject, case: Case, only: set[str]) -> Result:
         call = subject.prepare(case)
         expected = call.expected() if call.oracle is not None else None
     except (Unfit, Unanswered) as why:
-        result.skipped = f"{type(why).__name__.lower()}: {why}"
+        result.skipped = f"{UNANSWERED if isinstance(why, Unanswered) else 'unfit: '}{why}"
         return result
     if tag not in only:
         expected = None  # it was asked whether it has an answer, no more
@@ -106,7 +106,7 @@ def _judge_refusal(
 
 
 def _compare(call: Call, tag: str, got: list[Any], expected: list[Any], result: Result) -> None:
-    if tag not in result.judged:
+    if tag not in result.judged and any(e is not None for e in expected):
         result.judged.append(tag)
     seen: dict[int, list[list[Any]]] = {}
 
@@ -135,6 +135,8 @@ def _compare(call: Call, tag: str, got: list[Any], expected: list[Any], result: 
             result.notes.append(f"{name}: zeros of another sign than the reference's")
         if not verdict.ok:
             _report_values(call, tag, name, verdict, result)
+            if g.is_floating_point() and not e.is_floating_point():
+                result.findings[-1].details.append(f"the reference returns {e.dtype}")
 
 
 def _as_tensor(value: Any) -> torch.Tensor:
