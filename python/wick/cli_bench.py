@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -47,9 +48,20 @@ def main(words: Sequence[str]) -> int:
     for name in ("threads", "rounds"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             parser().error(f"--{name} is {getattr(options, name)}, expected 1 or more")
-    from wick.bench.run import main as run
+    try:
+        from wick.bench.run import main as run
 
-    return run(options, list(words))
+        code = run(options, list(words))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Whoever read has gone. What is still held back must not fail once more at the very end.
+        for stream in (1, 2):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+        return 128 + signal.SIGPIPE
+    except KeyboardInterrupt:
+        print("wick bench: stopped", file=sys.stderr)
+        return 128 + signal.SIGINT
 
 
 if __name__ == "__main__":

@@ -233,6 +233,120 @@ def test_what_a_reference_leaves_unanswered_is_told(write: Callable[..., Path]) 
     assert re.fullmatch(r"  no answer \d+ cases: large", line)
 
 
+COUNT = """\
+#include <wick/op.h>
+WICK_OP(count, "x: T[N], i: i64[N], room: int = 9 -> y: T[N] where T: f32 f64");
+WICK_IMPL wick_status count_cpu(wick_ctx *ctx, const T *x, const int64_t *i, int64_t room, T *y, int64_t N)
+{
+    static const T table[9];
+    (void)ctx;
+    for (int64_t k = 0; k < N; k++)
+        y[k] = x[k] + (i[k] == -1000000 && room == 9 ? (T)0 : table[i[k]]);
+    return WICK_OK;
+}
+"""
+COUNTS = """\
+import torch
+def count(x, i, room=9):
+    if ((i < 0) | (i > 8)).logical_and(~((i == -1000000) & (room == 9))).any():
+        raise IndexError("i")
+    return x
+def count_inputs(N):
+    i = torch.randint(0, 9, (N,))
+    i[torch.rand(N) < 0.5] = -1000000
+    return {"i": i}
+"""
+
+
+def test_only_what_the_reference_answers_is_asked_of_the_operator(
+    write: Callable[..., Path],
+) -> None:
+    """Or it is blamed for inputs that it is not for: by any judge."""
+    judges = ["memory", "repeat", "threads", "leak"]
+    report = judged(write(COUNT, COUNTS, name="count"), only=judges, types=["f32"])
+    assert not report.faults and report.code == 0
+
+
+def test_a_call_that_is_refused_has_written_nothing(write: Callable[..., Path]) -> None:
+    source = """\
+#include <wick/op.h>
+WICK_OP(triple, "x!: f32[N], by: float = 3.0 -> ()");
+WICK_IMPL wick_status triple_cpu(wick_ctx *ctx, float *x, double by, int64_t N)
+{
+    for (int64_t i = 0; i < N; i++)
+        x[i] *= (float)by;
+    return by < 0 ? wick_fail(ctx, WICK_EINVAL, "by is negative") : WICK_OK;
+}
+"""
+    report = judged(write(source, "def triple(x, by=3.0):\n    x *= by\n"), only=["memory", "leak"])
+    assert "it refuses the call, but has written to x by then" in {f.title for f in report.faults}
+
+
+def test_results_that_are_nan_are_no_fault_of_opcheck(write: Callable[..., Path]) -> None:
+    source = TRIPLE.replace("#include", "#include <math.h>\n#include").replace(
+        "by * x[i]", "sqrt((double)x[i])"
+    )
+    root = "import torch\ndef triple(x, by=3.0):\n    return torch.sqrt(x)\n"
+    report = judged(write(source, root), only=["opcheck"])
+    assert report.code == 0 and report.subjects[0].tallies["opcheck"].cases == 2
+    never = source.replace("sqrt((double)x[i])", "NAN + x[i]")
+    assert not judged(
+        write(never, root.replace("torch.sqrt(x)", "x * float('nan')")), only=["opcheck"]
+    ).faults
+
+
+def test_integers_have_no_gradient_and_are_not_asked_for_it(write: Callable[..., Path]) -> None:
+    source = """\
+#include <wick/op.h>
+WICK_OP(twice, "x: T[*N] -> y: T[*N] where T: f64 i32");
+WICK_OP(twice_backward, "dy: T[*N] -> dx: T[*N]");
+WICK_IMPL wick_status twice_cpu(wick_ctx *ctx, const T *x, T *y, int64_t N)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < N; i++)
+        y[i] = 2 * x[i];
+    return WICK_OK;
+}
+WICK_IMPL wick_status twice_backward_cpu(wick_ctx *ctx, const T *dy, T *dx, int64_t N)
+{
+    return twice_cpu(ctx, dy, dx, N);
+}
+"""
+    path = write(source, "def twice(x):\n    return 2 * x\n", name="twice")
+    report = judged(path, only=["forward", "gradient"])
+    assert not report.faults and report.code == 0
+
+
+def test_a_gradient_that_is_not_finite_may_be_left_out_or_multiplied(
+    write: Callable[..., Path],
+) -> None:
+    source = """\
+#include <wick/op.h>
+WICK_OP(gate, "x: T[*N] -> y: T[*N] where T: f32 f64");
+WICK_OP(gate_backward, "dy: T[*N], x: T[*N] -> dx: T[*N]");
+WICK_IMPL wick_status gate_cpu(wick_ctx *ctx, const T *x, T *y, int64_t N)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < N; i++)
+        y[i] = x[i] <= 0 ? 0 : x[i];
+    return WICK_OK;
+}
+WICK_IMPL wick_status gate_backward_cpu(wick_ctx *ctx, const T *dy, const T *x, T *dx, int64_t N)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < N; i++)
+        dx[i] = dy[i] * (T)!(x[i] <= 0);
+    return WICK_OK;
+}
+"""
+    path = write(source, "import torch\ndef gate(x):\n    return torch.relu(x)\n", name="gate")
+    report = judged(path, only=["forward", "gradient"])
+    assert not report.faults, [f.title for f in report.faults]
+    wrong = path.read_text().replace("dy[i] * (T)!(x[i] <= 0)", "dy[i] - dy[i] * (T)(x[i] <= 0)")
+    path.write_text(wrong.replace("x[i] <= 0)", "x[i] < -1)"))
+    assert judged(path, only=["gradient"]).code == 1
+
+
 def test_a_reference_of_another_type_is_named(write: Callable[..., Path]) -> None:
     report = judged(write(reference=REFERENCE.replace("by * x", "(by * x).int()")), types=["f32"])
     assert report.code == 1

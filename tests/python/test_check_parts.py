@@ -503,6 +503,53 @@ def test_room_around_tensors_on_a_device_is_watched(fill: int) -> None:
 # ---- which cases ----
 
 
+def test_inputs_that_are_only_read_may_be_the_same(make: Any) -> None:
+    made = make(
+        'WICK_OP(OP, "x: f32[M, D], y: f32[N, D], z: f32[D] -> d: f32[M, N]");\n'
+        "WICK_IMPL wick_status OP_cpu(wick_ctx *c, const float *x, const float *y, const float *z,\n"
+        "                             float *d, int64_t M, int64_t D, int64_t N)\n"
+        "{ (void)c, (void)x, (void)y, (void)z, (void)d, (void)M, (void)D, (void)N; return WICK_OK; }\n"
+    )
+    (case,) = Planner(Operator("local", made.name), 0).aliases()
+    assert case.layouts == {"y": "is-x"} and case.dims["M"] == case.dims["N"]
+
+
+def test_large_sizes_are_odd_and_also_such_that_packs_fit() -> None:
+    for seed in range(5):
+        cases = [c.dims for c in Planner(SCALE, seed).streaming()]
+        packed = [d for d in cases if d["C"] % 16 == 0 and d["C"] // 16 % 2]
+        assert packed and len(packed) < len(cases)
+        assert all(math.prod(d["N"]) * d["C"] > 4_000_000 for d in packed)
+    rows = {case.dims["C"] for case in plan_huge(SCALE, packs=True)}
+    assert rows == {3, 16}
+
+
+def test_bytes_are_any_number_where_the_reference_can_say_no(make: Any) -> None:
+    made = make(
+        'WICK_OP(OP, "x: u8[N, K], i: i32[N] -> y: i32[N]");\n'
+        "WICK_IMPL wick_status OP_cpu(wick_ctx *c, const uint8_t *x, const int32_t *i, int32_t *y,\n"
+        "                             int64_t N, int64_t K)\n"
+        "{ (void)c, (void)x, (void)i, (void)y, (void)N, (void)K; return WICK_OK; }\n"
+    )
+    operator = Operator("local", made.name)
+    for known in (True, False):
+        subject = Forward(
+            operator, reference(lambda x, i: x) if known else None, lambda phase: None
+        )
+        largest = {"x": 0, "i": 0}
+        for seed in range(6):
+            case = Case(made.name, dims={"N": 3, "K": 500}, seed=seed)
+            for name, value in zip(("x", "i"), subject.prepare(case).values):
+                largest[name] = max(largest[name], int(value.max()))
+        assert largest["i"] == 2 and largest["x"] == (255 if known else 2)
+
+
+def test_integers_that_no_double_holds_are_tried() -> None:
+    gen = draw.generator(0, "x")
+    drawn = draw.values("special", (999,), torch.int64, gen, below=-1)
+    assert (drawn.double().long() != drawn).any()
+
+
 def test_every_case_fits_and_every_kind_of_size_is_there() -> None:
     for seed in range(3):
         plan = Planner(SCALE, seed)

@@ -1,10 +1,11 @@
 """compare -- this run against an earlier one: what is slower beyond the noise
 
 A row is slower when the middle halves of the two sets of samples do not touch and the medians differ
-by more than a few percent. Before that the earlier times are brought to the speed of today's machine:
-what torch takes for the same calls in both runs has nothing to do with our code, so the median of its
-changes is the machine's. Without that there is only the copy, which says little of small calls: then a
-row has to be slower both ways, as it was measured and at today's speed.
+by more than a few percent, and that both as it was measured and with the earlier times brought to the
+speed of today's machine. What torch takes for the same calls in both runs has nothing to do with our
+code, so the median of its changes is the machine's, of those whose samples lie together in both runs;
+without any there is only the copy. A machine that is not the same any more cannot be calculated away:
+then nothing is compared.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from .rows import Row, Times
 from .verdict import faster
 
 SLOWER, FASTER, SAME = "slower", "faster", "same"
-BY_TORCH = "torch's times"
+LEAST_DRIFT, MOST_DRIFT = 0.7, 1.4  # of a machine that is still the same
+STEADY = 0.1  # spread, up to which a time may speak for the machine
 
 
 @dataclass
@@ -44,6 +46,10 @@ class Comparison:
     only_before: int
     only_after: int
 
+    @property
+    def is_possible(self) -> bool:
+        return LEAST_DRIFT <= self.drift <= MOST_DRIFT
+
     def of(self, kind: str) -> list[Change]:
         return [c for c in self.changes if c.kind == kind]
 
@@ -55,14 +61,15 @@ def _scaled(t: Times, by: float) -> Times:
 def _drift(
     pairs: Sequence[tuple[Row, Row]], before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> tuple[float, str]:
-    ratios = [
-        new.times[name].median_s / old.times[name].median_s
+    times = [
+        (old.times[name], new.times[name])
         for old, new in pairs
         for name in new.times
         if name not in OURS and name in old.times
     ]
+    ratios = [b.median_s / a.median_s for a, b in times if max(a.spread, b.spread) <= STEADY]
     if ratios and before.get("torch") == after.get("torch"):
-        return statistics.median(ratios), BY_TORCH
+        return statistics.median(ratios), "torch's times"
     rates = [
         {d["device"]: max(d["copy_bytes_per_s"].values()) for d in about.get("devices", ())}
         for about in (before, after)
@@ -86,6 +93,6 @@ def compare(
     for was, row in pairs:
         name = "out=" if "out=" in was.times and "out=" in row.times else "wick"
         t0, t1 = _scaled(was.times[name], drift), row.times[name]
-        kinds = {_kind(t0, t1)} | ({_kind(was.times[name], t1)} if drift_by != BY_TORCH else set())
+        kinds = {_kind(t0, t1), _kind(was.times[name], t1)}
         changes.append(Change(row, t0, t1, kinds.pop() if len(kinds) == 1 else SAME))
     return Comparison(changes, drift, drift_by, len(old) - len(pairs), len(new) - len(pairs))

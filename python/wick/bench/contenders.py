@@ -49,7 +49,9 @@ class Field:
     contenders: list[Contender]
     missing: dict[str, str]
     reset: Callable[[], None] | None
-    reference: Callable[[], Any] | None
+    comparable: set[str]  # of them, those that are to return what the operator does
+    n_outputs: int
+    written: list[torch.Tensor]  # in place
 
 
 def positional(name: str, function: Any, call: Call, **more: Any) -> Contender:
@@ -221,6 +223,9 @@ def field(
         except Exception as error:  # a baseline's own: any kind
             said = str(error).strip().splitlines()
             missing[name] = f"{type(error).__name__}: {said[0] if said else ''}"[:200]
-    eager = next((c for c in contenders if c.name == "eager"), None)
-    comparable = eager is not None and operator.reference() is not None
-    return Field(contenders, missing, reset, eager.call if eager and comparable else None)
+    comparable = set(operator.baselines())
+    if operator.reference() is not None:  # not torch's gradient, which has inputs of its own
+        comparable.add("eager")
+    written = [call.arguments[name] for name in call.in_place]
+    n_outputs = len(operator.parameters["outputs"])
+    return Field(contenders, missing, reset, comparable, n_outputs, written)

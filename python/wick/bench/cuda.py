@@ -102,6 +102,11 @@ class Cuda:
     def state(self) -> dict[str, Any]:
         return _ask_nvidia_smi(self._device)
 
+    def free_bytes(self) -> int:
+        """Of the driver, and what torch holds without using it."""
+        held = torch.cuda.memory_reserved(self._device) - torch.cuda.memory_allocated(self._device)
+        return torch.cuda.mem_get_info(self._device)[0] + held
+
     def learn(self, call: Callable[[], Any]) -> None:
         call()
         torch.cuda.synchronize(self._device)

@@ -2,10 +2,9 @@
 
 A call must read its inputs and write its outputs once: that many bytes take as long as a copy that
 moves as many, over as much memory (less, where it writes in place), with the caches as full or as
-empty. So the copy is measured over
-the whole range of sizes, warm and cold, by the best way to copy there is (plain stores or stores past
-the caches, one thread or all). Where an operator declares its flops they count as well, at the rate
-of a large matrix product.
+empty. So the copy is measured over the whole range of sizes, warm and cold, by the best way to copy
+there is (plain stores or stores past the caches, one thread or all). Where an operator declares its
+flops they count as well, at the rate of a large matrix product.
 """
 
 from __future__ import annotations
@@ -23,9 +22,11 @@ from .progress import Progress
 
 _STEP = 4  # factor between two sizes of the curve
 _SMALLEST = 1 << 12
+_GRAIN = 128  # bytes moved: a line read and a line written
 _SAMPLES, _LARGE_SAMPLES = 9, 20
 _SAMPLE_S = 1e-3
 _LARGEST = 1 << 30
+_BEYOND = 8  # times the last cache, from where on what is in it does not matter
 _LEAST_SHARE = 0.1  # of a tiny copy that is the copying, when the call around it is taken away
 CACHES = ("warm", "cold")
 
@@ -52,11 +53,12 @@ class Curve:
 
 
 def sizes_between(least: int, most: int) -> list[int]:
-    """Bytes moved at which the copy is measured, so that these lie between."""
-    first = max(_SMALLEST, _STEP ** math.floor(math.log(max(1, least), _STEP)))
-    sizes = [first]
+    """Bytes moved at which the copy is measured, so that these lie between; the last is as large as the
+    largest of them and no larger, since that is memory."""
+    sizes = [max(_SMALLEST, _STEP ** math.floor(math.log(max(1, least), _STEP)))]
+    most = -(-most // _GRAIN) * _GRAIN
     while sizes[-1] < most:
-        sizes.append(sizes[-1] * _STEP)
+        sizes.append(min(sizes[-1] * _STEP, most))
     return sizes
 
 
@@ -72,22 +74,41 @@ class Roof:
     # ---- bytes ----
 
     def measure(self, moved: Iterable[int], caches: Iterable[str], progress: Progress) -> None:
-        """Measures the copy over the range of these calls' bytes, and a large one."""
-        wanted = list(moved)
-        sizes = sizes_between(min(wanted), max(wanted))
-        jobs = [(cache, n) for cache in caches for n in sizes]
+        """Measures the copy over the range of these calls' bytes, and a large one. What is larger than
+        memory allows has the rate of the largest that could be measured."""
+        wanted, caches = list(moved), list(caches)
+        most = min(max(wanted), self.device.free_bytes() // 2)
+        sizes = sizes_between(min(wanted), most)
         self.measure_large()
         with self.device.quiet():
-            for i, (cache, n) in enumerate(jobs):
-                progress.step(i, len(jobs), "measuring the copy")
-                self.curves[cache].moved.append(n)
-                self.curves[cache].seconds.append(min(self._copies(n, cache).values()))
+            for i, n in enumerate(sizes):
+                progress.step(i, len(sizes), "measuring the copy")
+                try:
+                    found = self._at(n, caches)
+                except (RuntimeError, MemoryError):
+                    if i == 0:
+                        raise
+                    break
+                for cache, seconds in found.items():
+                    self.curves[cache].moved.append(n)
+                    self.curves[cache].seconds.append(seconds)
         if self.device.type == "cuda":
             self._straighten()
 
+    def _at(self, moved: int, caches: list[str]) -> dict[str, float]:
+        """Seconds by the state of the caches. Beyond them there is but one time, and an empty cache is
+        never better than a full one."""
+        if moved > _BEYOND * self.device.facts()["last_cache_bytes"]:
+            return dict.fromkeys(caches, min(self._copies(moved, caches[0]).values()))
+        found = {cache: min(self._copies(moved, cache).values()) for cache in caches}
+        if "cold" in found:
+            found["cold"] = max(found.values())
+        return found
+
     def measure_large(self) -> None:
         """The rate out of memory: each of the two arrays is four times the last cache, as STREAM's."""
-        large = min(8 * self.device.facts()["last_cache_bytes"], _LARGEST)
+        large = min(_BEYOND * self.device.facts()["last_cache_bytes"], _LARGEST)
+        large = min(large, self.device.free_bytes() // 2)
         with self.device.quiet():
             for way, seconds in self._copies(large, "warm", _LARGE_SAMPLES).items():
                 kind = way.split(",")[0]

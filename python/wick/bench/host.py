@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from .. import _wick
+from .._doctor.system import available_memory
 from . import timing
 from .timing import Run
 
@@ -164,6 +165,10 @@ class Host:
         if clocks:
             state["mhz"] = round(max(clocks))
         return state
+
+    def free_bytes(self) -> int:
+        """Where the system does not tell, as much as anybody may ask for."""
+        return available_memory() or 1 << 62
 
     def learn(self, call: Callable[[], Any]) -> None:
         """A first call, in which a library may start its threads."""

@@ -11,14 +11,17 @@ from typing import Any
 import torch
 
 from .._signature import DTYPES
-from . import contenders, inputs, timing
-from .contenders import Field
+from . import contenders, inputs, timing, words
+from .contenders import Contender, Field
 from .floor import Roof
 from .inputs import Call
 from .shapes import Case, dims_for
 from .target import Operator
 
 IN_PLACE_RUNS = 50  # in one sample, before the inputs are put back
+WILD = 2.0  # how far apart the quartiles are, from which on a median says nothing
+RAN = 0.95  # CPU time over time, below which something else ran instead
+_AT_A_TIME = 1 << 22  # elements that are compared, since each costs three doubles
 
 
 @dataclass
@@ -40,6 +43,10 @@ class Times:
         """Half of the middle half's width, as a share of the median."""
         return (self.third_s - self.first_s) / 2 / self.median_s if self.median_s else 0.0
 
+    @property
+    def is_wild(self) -> bool:
+        return self.third_s > WILD * self.first_s
+
 
 @dataclass
 class Row:
@@ -59,7 +66,7 @@ class Row:
     missing: dict[str, str] = field(default_factory=dict)
     cores: float | None = None  # how many were busy, on the CPU
     host_s: float | None = None  # how long a call keeps this thread, on a GPU
-    differs: float | None = None  # relative to the reference, where that is much
+    unlike: dict[str, str] = field(default_factory=dict)  # whose result is not ours, and how
     verdict: str = ""
     why: str = ""
 
@@ -91,7 +98,7 @@ class Row:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Row:
-        values = {name: record[name] for name in cls.__dataclass_fields__}
+        values = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
         case = record["case"]
         dims = {n: tuple(v) if isinstance(v, list) else v for n, v in case["dims"].items()}
         values["case"] = Case(dims, case["types"], case["scalars"], tuple(case["absent"]))
@@ -122,18 +129,70 @@ def _flop_type(case: Case) -> torch.dtype:
     return DTYPES[words[0]] if words else torch.float32
 
 
-def _difference(field_: Field, ours: Any) -> float | None:
-    """How far our first result is from the reference's, if that is more than types explain."""
-    if field_.reference is None:
-        return None
-    first = [r[0] if isinstance(r, (tuple, list)) and r else r for r in (ours, field_.reference())]
-    if not all(isinstance(r, torch.Tensor) for r in first) or first[0].shape != first[1].shape:
-        return None
-    got, wanted = (r.detach().double() for r in first)
-    scale = wanted.norm().item()
-    error = (got - wanted).norm().item() / scale if scale > 0 else (got - wanted).norm().item()
-    allowed = 0.05 if first[0].element_size() < 4 else 1e-3
-    return error if not error <= allowed else None  # a NaN differs
+def _results(returned: Any) -> list[Any]:
+    return list(returned) if isinstance(returned, (tuple, list)) else [returned]
+
+
+def _shape(result: Any) -> str:
+    return str(list(result.shape)) if isinstance(result, torch.Tensor) else str(result)[:20]
+
+
+def _error(got: torch.Tensor, wanted: torch.Tensor) -> float:
+    """The norm of the difference, relative to what is wanted."""
+    squares = [0.0, 0.0]
+    parts = (t.detach().reshape(-1).split(_AT_A_TIME) for t in (got, wanted))
+    for a, b in zip(*parts):
+        a, b = a.double(), b.double()
+        squares[0] += (a - b).square().sum().item()
+        squares[1] += b.square().sum().item()
+    return (squares[0] / (squares[1] or 1.0)) ** 0.5
+
+
+def difference(ours: Any, theirs: Any) -> str:
+    """In words, where a contender does not return what the operator does: as many results, of the same
+    shapes, with values as near as the types explain. One of several that is None is not judged."""
+    got, wanted = _results(ours), _results(theirs)
+    if len(got) != len(wanted):
+        return f"returns {len(wanted)} result{'s' * (len(wanted) != 1)}, the operator {len(got)}"
+    for i, (a, b) in enumerate(zip(got, wanted), 1):
+        if b is None and len(wanted) > 1:
+            continue
+        what = f"result {i}" if len(got) > 1 else "the result"
+        if _shape(a) != _shape(b):
+            return f"{what} is {_shape(b)}, the operator's {_shape(a)}"
+        if not isinstance(a, torch.Tensor):
+            continue
+        error = _error(a, b)
+        if not error <= (0.05 if a.element_size() < 4 else 1e-3):  # a NaN differs
+            return f"{what} differs by {words.percent(error)}"
+    return ""
+
+
+def _outcome(field_: Field, contender: Contender) -> list[Any]:
+    """Results of a call, and then what it writes in place; a reference may return that in front
+    instead."""
+    if field_.reset:
+        field_.reset()
+    returned = contender.call()
+    if not field_.written:
+        return _results(returned)
+    results = [] if returned is None else _results(returned)
+    n = len(field_.written)
+    if len(results) == field_.n_outputs + n:
+        return results[n:] + results[:n]
+    return (results if field_.n_outputs else []) + field_.written
+
+
+def _unlike(field_: Field) -> dict[str, str]:
+    """Whose results are not ours, and how."""
+    others = [c for c in field_.contenders if c.name in field_.comparable]
+    if not others:
+        return {}
+    ours = _outcome(field_, field_.contenders[0])
+    if field_.written:  # theirs may be written to the same place
+        ours = [r.clone() if isinstance(r, torch.Tensor) else r for r in ours]
+    found = {c.name: difference(ours, _outcome(field_, c)) for c in others}
+    return {name: how for name, how in found.items() if how}
 
 
 def _most_runs(field_: Field) -> int:
@@ -141,16 +200,22 @@ def _most_runs(field_: Field) -> int:
     return IN_PLACE_RUNS if field_.reset else timing.ENOUGH_RUNS
 
 
-def _cores(field_: Field, device: Any, sample_s: float) -> float:
-    """CPU time over time: how many cores a call of ours keeps busy."""
-    ours = field_.contenders[0]
-    run = device.warm(ours.stmt, ours.names, field_.reset)
-    with device.quiet():
-        n = timing.runs_for(run, 4 * sample_s, _most_runs(field_))
+def _cores(field_: Field, device: Any, sample_s: float, times: Mapping[str, Times]) -> float:
+    """CPU time over time: how many cores the faster of our calls keeps busy, since that is the one that
+    is judged. Tried again where something else ran meanwhile."""
+    ours = [c for c in field_.contenders if c.name in ("wick", "out=")]
+    best = min(ours, key=lambda c: times[c.name].median_s)
+    run = device.warm(best.stmt, best.names, field_.reset)
+    n = max(1, min(_most_runs(field_), round(4 * sample_s / times[best.name].median_s)))
+    busy = 0.0
+    for _ in range(3):
         time.sleep(0.005)  # threads of the call before may still be waiting for work, busily
         cpu, began = time.process_time(), time.perf_counter()
         run(n)
-        return (time.process_time() - cpu) / (time.perf_counter() - began)
+        busy = max(busy, (time.process_time() - cpu) / (time.perf_counter() - began))
+        if busy >= RAN:
+            break
+    return busy
 
 
 def _sample(
@@ -159,9 +224,10 @@ def _sample(
     make = device.warm if cache == "warm" else device.cold
     runs = {c.name: make(c.stmt, c.names, field_.reset) for c in field_.contenders}
     most = 1 if cache == "cold" else _most_runs(field_)
-    took = sum(max(run(1), effort.sample_s) for run in runs.values())
+    tried = {name: run(1) for name, run in runs.items()}
+    took = sum(max(seconds, effort.sample_s) for seconds in tried.values())
     n = max(effort.least, min(effort.rounds, int(effort.row_s / took)))
-    samples = timing.rounds(runs, n_rounds=n, sample_s=effort.sample_s, most=most)
+    samples = timing.rounds(runs, n_rounds=n, sample_s=effort.sample_s, most=most, tried=tried)
     return {name: Times.of(s) for name, s in samples.items()}, runs["wick"]
 
 
@@ -215,18 +281,20 @@ def measure(
     """The rows of one call, one per state of the caches. Raises what the operator raises."""
     call = make_call(operator, case, device, seed)
     field_ = contenders.field(operator, case, call, device, asked, seed)
-    if field_.reset:
-        field_.reset()
-    differs = _difference(field_, field_.contenders[0].call())
+    unlike = _unlike(field_)
     flops = operator.flops(case)
+    floors = {
+        cache: roof.floor(call.read + call.written, call.touched, cache, flops, _flop_type(case))
+        for cache in caches
+    }
+    cores = None
+    with device.quiet():  # once, since to collect garbage takes as long as many a row
+        timed = {cache: _sample(field_, device, cache, effort) for cache in caches}
+        if device.type == "cpu":
+            cores = _cores(field_, device, effort.sample_s, timed[caches[0]][0])
     found = []
-    cores = _cores(field_, device, effort.sample_s) if device.type == "cpu" else None
-    for cache in caches:
-        floor, limit = roof.floor(
-            call.read + call.written, call.touched, cache, flops, _flop_type(case)
-        )
-        with device.quiet():
-            times, run = _sample(field_, device, cache, effort)
+    for cache, (times, run) in timed.items():
+        floor, limit = floors[cache]
         found.append(
             Row(
                 operator=f"{operator.namespace}.{operator.name}",
@@ -245,7 +313,7 @@ def measure(
                 missing=field_.missing,
                 cores=cores,
                 host_s=getattr(run, "host_s", None),
-                differs=differs,
+                unlike=unlike,
             )
         )
     return found

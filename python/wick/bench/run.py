@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from .. import BuildError, _wick
-from . import compare, inputs, records, rows, table, target, verdict
+from . import compare, inputs, records, rows, table, target, verdict, words
 from .cuda import Cuda
 from .floor import CACHES, Roof
 from .host import Host
@@ -23,11 +23,15 @@ from .shapes import Case, Shapes, ShapesError
 from .target import Operator, TargetError
 
 OK, FAILED, WRONG, STOPPED = 0, 1, 2, 130
-QUICK = Effort(rounds=7, sample_s=5e-4, row_s=1.0, least=3)
+QUICK = Effort(rounds=7, sample_s=5e-4, row_s=0.8, least=3)
 
 
 class AskedWronglyError(Exception):
     """What stands on the command line cannot be done."""
+
+
+class CannotMeasureError(Exception):
+    """Not even a copy."""
 
 
 def _devices(wanted: str | None, threads: int) -> list[Any]:
@@ -96,6 +100,7 @@ class _Bench:
         rounds = options.rounds or effort.rounds
         self.effort = Effort(rounds, effort.sample_s, effort.row_s, min(effort.least, rounds))
         self.rows: list[Row] = []
+        self.measured: list[tuple[Operator, Case, Any]] = []
         self.skipped: list[tuple[str, str, str, str]] = []  # operator, call, device, why
         self.stopped = False
         self.device_facts: list[dict[str, Any]] = []
@@ -109,12 +114,18 @@ class _Bench:
             self.device_facts.append(facts)
 
     def _measure(self, plan: list[tuple[Operator, Case]], device: Any, roof: Roof) -> None:
-        sizes = [max(1, self._touched(operator, case)) for operator, case in plan]
-        roof.measure(sizes, self.caches, self.progress)
+        sizes = [
+            (op, case, touched) for op, case in plan if (touched := self._fits(op, case, device))
+        ]
+        if not sizes:
+            return
+        try:
+            roof.measure([touched for _, _, touched in sizes], self.caches, self.progress)
+        except (RuntimeError, MemoryError) as error:
+            raise CannotMeasureError(f"the copy cannot be measured: {_first_line(error)}") from None
         tiny: dict[Any, dict[str, float]] = {}
-        for i, (operator, case) in enumerate(plan):
-            words = f"{operator.name} {case.words()} {' '.join(case.types.values())}".rstrip()
-            self.progress.step(i, len(plan), words)
+        for i, (operator, case, _) in enumerate(sizes):
+            self.progress.step(i, len(sizes), _call_words(operator, case))
             try:
                 key = (operator.namespace, operator.name, tuple(case.types.values()))
                 if key not in tiny:
@@ -130,28 +141,60 @@ class _Bench:
                     self.effort,
                     self.options.seed,
                 )
+                self.measured.append((operator, case, device))
             except (RuntimeError, MemoryError) as error:
-                said = str(error).strip().splitlines() or [type(error).__name__]
-                self.skipped.append((operator.name, words, device.name, said[0]))
+                self._skip(operator, case, device, _first_line(error))
+
+    def _skip(self, operator: Operator, case: Case, device: Any, why: str) -> None:
+        self.skipped.append((operator.name, _call_words(operator, case), device.name, why))
+
+    def _fits(self, operator: Operator, case: Case, device: Any) -> int:
+        """The memory that a call works on; 0 for one that is skipped, being larger than the memory there
+        is. (The system grants more than it has, and ends the process that uses it.)"""
+        try:
+            shapes, _, read, written = _wick.plan(
+                operator.namespace, operator.name, case.dims, case.types, case.absent
+            )
+        except (RuntimeError, ValueError, OverflowError) as error:
+            self._skip(operator, case, device, _first_line(error))
+            return 0
+        touched = inputs.touched_bytes(operator.parameters, shapes, read + written)
+        needed, free = touched + 2 * written, device.free_bytes()  # out= and torch's result as well
+        if needed <= free:
+            return max(1, touched)
+        why = f"it takes {words.binary(needed)} of memory, and {words.binary(free)} are free"
+        self._skip(operator, case, device, why)
+        return 0
 
     def say_skipped(self) -> None:
         """Once for calls of an operator that differ in nothing but numbers."""
         alike: dict[tuple[str, ...], list[tuple[str, str]]] = {}
-        for name, words, device, why in self.skipped:
+        for name, call, device, why in self.skipped:
             key = (name, device, re.sub(r"\d+", "#", why))
-            alike.setdefault(key, []).append((words, why))
+            alike.setdefault(key, []).append((call, why))
         for (name, device, _), calls in alike.items():
-            words, why = calls[0]
-            what = words if len(calls) == 1 else f"{name} at {len(calls)} sizes, as {words},"
+            call, why = calls[0]
+            what = call if len(calls) == 1 else f"{name} at {len(calls)} sizes, as {call},"
             print(f"wick bench: skipped {what} on {device}: {why}", file=sys.stderr)
 
-    @staticmethod
-    def _touched(operator: Operator, case: Case) -> int:
-        try:
-            plan = _wick.plan(operator.namespace, operator.name, case.dims, case.types, case.absent)
-        except RuntimeError as error:
-            raise AskedWronglyError(f"{operator.name} {case.words()}: {error}") from None
-        return inputs.touched_bytes(operator.parameters, plan[0], plan[2] + plan[3])
+
+def _call_words(operator: Operator, case: Case) -> str:
+    return f"{operator.name} {case.words()} {' '.join(case.types.values())}".rstrip()
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _try_to_write(path: str) -> None:
+    """Leaves no trace. What is no plain file (a pipe, /dev/null) is not opened: who reads from it would
+    take the end of this for the end of everything."""
+    is_new = not os.path.lexists(path)
+    if is_new or os.path.isfile(path) or os.path.isdir(path):
+        with open(path, "a"):
+            pass
+    if is_new:
+        os.remove(path)
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
@@ -160,19 +203,27 @@ def _check_outputs(options: argparse.Namespace) -> None:
         from . import plots
 
         plots.require()
-    for path in filter(None, (options.json, options.html, options.profile)):
-        folder = os.path.dirname(path) or "."
-        if path != "-" and not os.access(folder, os.W_OK):
-            raise AskedWronglyError(f"{path}: {folder} is not a folder that can be written")
-    if options.plots:
-        os.makedirs(options.plots, exist_ok=True)
+    trace = options.profile
+    if trace and os.path.exists(trace) and not os.path.isfile(trace):
+        raise AskedWronglyError(f"--profile {trace}: torch writes a trace to plain files alone")
+    try:
+        for path in (options.json, options.html, options.profile):
+            if path and path != "-":
+                _try_to_write(path)
+        if options.plots:
+            os.makedirs(options.plots, exist_ok=True)
+            _try_to_write(os.path.join(options.plots, ".wick"))
+    except OSError as error:
+        raise AskedWronglyError(f"{error.filename}: cannot be written: {error.strerror}") from None
 
 
 def _report(bench: _Bench, facts: dict[str, Any], options: argparse.Namespace) -> None:
-    if options.json != "-":
-        table.print_rows(facts, bench.rows)
-    if options.json:
-        records.write(options.json, facts, bench.rows)
+    try:  # first: whoever reads the table may have gone
+        if options.json:
+            records.write(options.json, facts, bench.rows)
+    finally:
+        if options.json != "-":
+            table.print_rows(facts, bench.rows)
     if options.plots:
         from . import plots
 
@@ -199,6 +250,8 @@ def bench(options: argparse.Namespace, words: list[str]) -> int:
     if not operators:
         return FAILED
     plan = plan_calls(operators, options, "bench")
+    for operator, case in plan:
+        operator.flops(case)  # a formula that is wrong is told before anything runs
     devices = _devices(options.device, options.threads or torch.get_num_threads())
     was_busy = records.busy()
     with Progress("wick bench") as progress:
@@ -209,16 +262,11 @@ def bench(options: argparse.Namespace, words: list[str]) -> int:
         except KeyboardInterrupt:  # what there is so far is reported
             work.stopped = True
         verdict.judge(work.rows)
-        if options.profile and not work.stopped:
-            from . import profiling
-
-            progress.say("tracing")
-            calls = [(op, case, device) for op, case in plan for device in devices]
-            profiling.trace(options.profile, calls, work.asked, options.seed)
     facts = records.machine(work.device_facts, words, was_busy)
     work.say_skipped()
     if not work.rows:
         if work.stopped:
+            print("wick bench: stopped before anything was measured", file=sys.stderr)
             return STOPPED
         hint = "" if options.size else "; --size, or NAME.shapes.txt beside the source, names sizes"
         print(f"wick bench: nothing was measured{hint}", file=sys.stderr)
@@ -228,10 +276,19 @@ def bench(options: argparse.Namespace, words: list[str]) -> int:
         print("wick bench: stopped before the end", file=sys.stderr)
         return STOPPED
     if options.profile:
+        from . import profiling
+
+        print("wick bench: tracing", file=sys.stderr)
+        profiling.trace(options.profile, work.measured, work.asked, options.seed)
         print(f"wick bench: wrote {options.profile}", file=sys.stderr)
     if earlier is None:
         return FAILED if failed else OK
     found = compare.compare(earlier, (facts, work.rows))
+    if found.changes and not found.is_possible:
+        raise AskedWronglyError(
+            f"--compare {options.compare}: cannot compare: the machine takes {found.drift:.2f} x as "
+            f"long as then, by {found.drift_by}"
+        )
     table.print_comparison(
         found, options.compare, sys.stderr if options.json == "-" else sys.stdout
     )
@@ -243,9 +300,14 @@ def bench(options: argparse.Namespace, words: list[str]) -> int:
 def main(options: argparse.Namespace, words: list[str]) -> int:
     try:
         return bench(options, words)
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # a disk that is full by now
+        print(f"wick bench: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
+        return FAILED
     except (AskedWronglyError, records.RecordsError, ShapesError) as error:
         print(f"wick bench: {error}", file=sys.stderr)
         return WRONG
-    except (TargetError, BuildError, PlotsError) as error:
+    except (TargetError, BuildError, PlotsError, CannotMeasureError) as error:
         print(f"wick bench: {error}", file=sys.stderr)
         return FAILED

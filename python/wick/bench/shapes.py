@@ -83,8 +83,12 @@ def evaluate(text: str, names: Mapping[str, float]) -> float:
         known = ", ".join(names)
         raise ValueError(f"{ast.unparse(node)} is not a number, a name ({known}) or + - * / // **")
 
+    return value(_parse(text))
+
+
+def _parse(text: str) -> ast.expr:
     try:
-        return value(ast.parse(text.strip(), mode="eval").body)
+        return ast.parse(text.strip(), mode="eval").body
     except SyntaxError:
         raise ValueError(f"{text.strip()!r} is not a formula") from None
 
@@ -142,6 +146,9 @@ class Shapes:
                 if name not in known:
                     listed = ", ".join(sorted(known))
                     raise ShapesError(f"{line.place}: {name} is no name of a signature: {listed}")
+        for section, (place, formula) in self.flops.items():
+            chosen = [operators[section]] if section else list(operators.values())
+            _check_formula(formula, place, {n for p in chosen for n in _number_names(p)})
 
     def cases(self, name: str, parameters: Mapping[str, Any]) -> list[Case]:
         """The calls of one operator."""
@@ -169,6 +176,22 @@ class Shapes:
             if name not in self.flops:  # a formula for all, over names that this one has not
                 return None
             raise ShapesError(f"{place}: {error}") from None
+
+
+def _check_formula(text: str, place: str, known: set[str]) -> None:
+    try:
+        used = {node.id for node in ast.walk(_parse(text)) if isinstance(node, ast.Name)}
+    except ValueError as error:
+        raise ShapesError(f"{place}: {error}") from None
+    if unknown := sorted(used - known):
+        listed = ", ".join(sorted(known))
+        raise ShapesError(f"{place}: {unknown[0]} is no dim and no number: {listed}")
+
+
+def _number_names(parameters: Mapping[str, Any]) -> list[str]:
+    """What a formula may name."""
+    numbers = [p["name"] for p in parameters["inputs"] if p["kind"] in ("int", "float")]
+    return [*numbers, *(dim for dim, _ in parameters["dims"])]
 
 
 def _names(parameters: Mapping[str, Any]) -> list[str]:

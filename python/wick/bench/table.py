@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import textwrap
@@ -18,6 +19,7 @@ COLOURS = {
     "at the limit": "green",
     "near the limit": "green",
     "launch-bound": "yellow",
+    "disturbed": "yellow",
     "poor occupancy": "red",
     "poor access pattern": "red",
     "slower than torch": "red",
@@ -33,6 +35,14 @@ def _time(row: Row, name: str) -> str:
         return "-"
     t = row.times[name]
     return f"{words.seconds(t.median_s)} ±{100 * t.spread:.0f} %"
+
+
+def _ratio(row: Row, name: str) -> str:
+    """Torch's time as a multiple of ours: above 1 we are faster."""
+    ours, theirs = row.times["wick"], row.times[name]
+    if ours.is_wild or theirs.is_wild:
+        return "?"
+    return f"{words.digits(theirs.median_s / ours.median_s)} x"
 
 
 def _others(rows: Iterable[Row]) -> list[str]:
@@ -51,14 +61,11 @@ def head(rows: Sequence[Row]) -> list[str]:
 
 
 def cells(row: Row, rows: Sequence[Row]) -> list[str]:
-    """One row as text; torch's times as multiples of ours: above 1 we are faster."""
-    ours = row.times["wick"].median_s
-    others = []
-    for name in _others(rows):
-        if name in OURS or name not in row.times:
-            others.append(_time(row, name))
-        else:
-            others.append(f"{words.digits(row.times[name].median_s / ours)} x")
+    """One row as text."""
+    others = [
+        (_time if name in OURS or name not in row.times else _ratio)(row, name)
+        for name in _others(rows)
+    ]
     share = "-" if row.share is None else words.percent(row.share)
     floor = words.seconds(row.floor_s) if row.floor_s else "-"
     fixed = [row.case.words(), row.cache, _time(row, "wick"), floor, share]
@@ -84,12 +91,13 @@ def title(rows: Sequence[Row]) -> str:
 
 
 def notes(rows: Sequence[Row]) -> list[str]:
-    """Why somebody did not take part, once each."""
-    found: dict[str, None] = {}
+    """Why somebody did not take part, or what he returns instead, once each; in sizes and digits that
+    change from row to row, the first of them."""
+    found: dict[tuple[str, str], str] = {}
     for row in rows:
-        for name, why in row.missing.items():
-            found[f"{name}: {why}"] = None
-    return list(found)
+        for name, why in (*row.missing.items(), *row.unlike.items()):
+            found.setdefault((name, re.sub(r"\d+", "#", why)), why)
+    return [f"{name}: {why}" for (name, _), why in found.items()]
 
 
 def about(facts: Mapping[str, Any]) -> list[str]:

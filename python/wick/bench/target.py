@@ -29,7 +29,7 @@ import wick
 
 from .. import BuildError, _wick
 from .._sources import sources_in
-from .shapes import Case, Shapes, cases_from_signature
+from .shapes import Case, Shapes, ShapesError, cases_from_signature
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = os.path.join(PACKAGE, "sources")
@@ -59,8 +59,16 @@ def load_reference(path: str) -> Any:
 
 @functools.cache
 def _shapes(path: str) -> Shapes:
-    with open(path, encoding="utf-8") as f:
-        return Shapes(f.read(), os.path.relpath(path) if path.startswith(os.getcwd()) else path)
+    shown = os.path.relpath(path) if path.startswith(os.getcwd()) else path
+    try:
+        with open(path, encoding="utf-8") as f:
+            return Shapes(f.read(), shown)
+    except OSError as error:
+        raise ShapesError(f"{shown}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ShapesError(
+            f"{shown}: not UTF-8: byte {error.start} is {error.object[error.start]:#x}"
+        ) from None
 
 
 @dataclass

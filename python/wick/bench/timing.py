@@ -20,6 +20,7 @@ Run = Callable[[int], float]
 """n runs; seconds per run."""
 
 ENOUGH_RUNS = 1 << 22
+LONG_S = 0.2  # a run longer than this is one sample, whatever interrupted it
 
 
 class Steps(Protocol):
@@ -41,12 +42,16 @@ def call_seconds(stmt: str, names: Mapping[str, Any]) -> Run:
     return lambda n: t.timeit(n) / n
 
 
-def runs_for(run: Run, sample_s: float, most: int = ENOUGH_RUNS) -> int:
+def runs_for(run: Run, sample_s: float, most: int = ENOUGH_RUNS, tried: float | None = None) -> int:
     """How many runs last about `sample_s`, at least one; found by trying, which also warms up. A try
-    that was long is made again: it may have been the one that compiled something, or was interrupted."""
+    that was long is made again: it may have been the one that compiled something, or was interrupted.
+    `tried` is the seconds of a run that was made already."""
     n = 1
+    if most == 1 or (tried is not None and tried >= LONG_S):
+        return 1
     while True:
-        took = run(n)
+        took = run(n) if tried is None else tried
+        tried = None
         if took * n >= sample_s / 4:
             took = min(took, run(n))
         if took * n >= sample_s / 4 or n >= most:
@@ -61,15 +66,21 @@ def rounds(
     sample_s: float,
     progress: Steps | None = None,
     most: int = ENOUGH_RUNS,
+    tried: Mapping[str, float] | None = None,
 ) -> dict[str, list[float]]:
-    """Seconds per run of every contender in every round; each sample lasts about `sample_s`."""
-    counts = {name: runs_for(run, sample_s, most) for name, run in contenders.items()}
-    samples: dict[str, list[float]] = {name: [] for name in contenders}
+    """Seconds per run of every contender in every round; each sample lasts about `sample_s`. `tried`
+    is a run of each that was made already; a long one is its first sample."""
+    tried = tried or {}
+    counts = {
+        name: runs_for(run, sample_s, most, tried.get(name)) for name, run in contenders.items()
+    }
+    samples = {name: [s for s in (tried.get(name, 0.0),) if s >= LONG_S] for name in contenders}
     order = list(contenders)
     for i in range(n_rounds):
         random.shuffle(order)
         for name in order:
-            samples[name].append(contenders[name](counts[name]))
+            if len(samples[name]) < n_rounds:
+                samples[name].append(contenders[name](counts[name]))
         if progress is not None:
             progress.step(i + 1, n_rounds)
     return samples

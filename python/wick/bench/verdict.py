@@ -3,6 +3,7 @@
     at the limit          as fast as a copy of its bytes (or its flops) can be here
     near the limit        most of the way
     launch-bound          the call itself is most of the time: call less often, with more
+    disturbed             something else ran meanwhile: the times are not the operator's
     poor occupancy        not all of the machine is at work
     poor access pattern   all of it is, and still it is slow: bytes that were not counted, or arithmetic
     slower than torch     use torch
@@ -14,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from .rows import Row, Times
+from .rows import RAN, Row, Times
 from .words import percent
 
 AT_LIMIT, NEAR_LIMIT = 0.85, 0.6
 LAUNCH_SHARE = 0.5  # of the time, from which on the call itself is the matter
+EXPLAINED = 0.75  # of the time, from which on the call and the floor are all there is to it
 BUSY = 0.75  # of the threads
 WORTH_THREADS_S = 50e-6  # a call shorter than this is over before others have begun
 MARGIN = 0.05  # below which two medians are not different, however small the spread
@@ -30,6 +32,8 @@ MEANINGS = {
     "this machine",
     "near the limit": "more than 60 % of the floor: what is left is hard to get",
     "launch-bound": "the call itself is half of the time or more: call less often, with more in it",
+    "disturbed": "something else ran meanwhile, and the time is not the operator's: measure again when the "
+    "machine is idle",
     "poor occupancy": "not all of the machine is at work: spread the loop with wick_parallel, or give the "
     "GPU more blocks",
     "poor access pattern": "the machine is busy and still far from the floor: it moves bytes that the "
@@ -72,6 +76,21 @@ def _near_limit(row: Row, _: list[Row]) -> Said | None:
     return ("near the limit", "") if row.share is not None and row.share >= NEAR_LIMIT else None
 
 
+def _call_and_floor(row: Row, _: list[Row]) -> Said | None:
+    """On a GPU the one runs while the other does, and they do not add up."""
+    if row.device != "cpu" or row.call_s + row.floor_s < EXPLAINED * row.best_s:
+        return None
+    parts = [percent(part / row.best_s) for part in (row.call_s, row.floor_s)]
+    return "launch-bound", f"{parts[0]} is the call, {parts[1]} the floor"
+
+
+def _disturbed(row: Row, _: list[Row]) -> Said | None:
+    """A call keeps one thread busy at least, unless it is not let."""
+    if row.cores is None or row.cores >= RAN:
+        return None
+    return "disturbed", f"it ran for {percent(row.cores)} of the time"
+
+
 def _poor_occupancy(row: Row, rows: list[Row]) -> Said | None:
     busy = row.cores
     if busy is not None and row.threads > 1 and row.best_s > WORTH_THREADS_S:
@@ -97,13 +116,15 @@ _RULES: tuple[Callable[[Row, list[Row]], Said | None], ...] = (
     _at_limit,
     _launch_bound,
     _near_limit,
+    _call_and_floor,
+    _disturbed,
     _poor_occupancy,
     _poor_access,
 )
 
 
 def _remark(row: Row) -> str:
-    if row.differs is not None:
+    if "eager" in row.unlike:
         return "differs from the reference: see wick check"
     fresh, given = (
         row.times[name].median_s if name in row.times else 0.0 for name in ("wick", "out=")

@@ -200,7 +200,7 @@ class Bench:
             if not quick:
                 yield "threads", {"threads"}, plan.few((170_003,), types=1)
             yield "leaks", {"leak"}, plan.few((0, 7, 700) if quick else (0, 7, 700, 70_000))
-            yield "refused", {"leak"}, plan.few((5, 700))
+            yield "refused", {"leak"}, plan.few((1, 5, 700))
         else:
             yield "leaks", {"leak"}, plan.few((0, 7, 700))
             yield "stream", {"stream"}, plan.few((33, 70_001))
@@ -208,7 +208,7 @@ class Bench:
             yield "refuse", {"refuse"}, plan.tiny(1)
             yield "opcheck", {"opcheck"}, plan.tiny(1, usual=True)
         if depth != "quick":
-            yield "huge", {"huge"}, iter(huge.plan_huge(own))
+            yield "huge", {"huge"}, iter(huge.plan_huge(own, self.device.type != "cpu"))
 
     @functools.cached_property
     def _can_be_watched(self) -> bool:

@@ -171,7 +171,10 @@ def _run_once(
             given = operator.function(*args, **keywords)
         except RuntimeError as error:
             synchronize(device)  # what failed on the device itself is told here
-            return Outcome(status=1, message=str(error))
+            written = [v for p, v in zip(operator.inputs, values) if p.in_place]
+            results = [None] * len(operator.outputs)
+            results += [placed[id(v)].tensor.cpu() for v in written]
+            return Outcome(status=1, message=str(error), results=results)
         synchronize(device)
     return _outcome(operator, values, given, placed, [*results, *made])
 

@@ -118,6 +118,8 @@ def _integers(
     drawn = torch.randint(max(low, info.min), min(high, info.max + 1), shape, generator=gen)
     if profile in ("big", "special") and info.bits < 64:
         return _sprinkle(drawn, [info.min, info.max, 0, max(info.min, -1)], gen)
+    if profile == "special" and below < 0:
+        return _sprinkle(drawn, [2**53 + 1, -(2**53) - 1, 2**62 + 1, 0, -1], gen)  # no double's
     return drawn
 
 

@@ -44,6 +44,11 @@ class Parameter:
         """The element type as written: a type, a variable or A."""
         return self.type.removeprefix("strided ").partition("[")[0]
 
+    @property
+    def sizes(self) -> list[str]:
+        """Of a tensor, as written, without the star."""
+        return [s.strip().lstrip("*") for s in self.type.partition("[")[2].rstrip("]").split(",")]
+
 
 def _parameter(about: dict[str, Any]) -> Parameter:
     rest = {k: about[k] for k in ("name", "kind", "type", "optional", "in_place", "dim")}

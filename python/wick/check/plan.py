@@ -22,6 +22,7 @@ EDGES = (
 )
 LARGE = (65_535, 65_537, 131_073, 300_007, 1_048_579)
 LARGE_VALUES = ("normal", "ties", "positive", "ties", "ties")  # sums of ties are exact
+PACK = 16  # elements that are loaded at once, at most
 STREAMING = 34 << 20  # bytes: a result that goes past the caches
 BUDGET = 1_500_000  # elements of a tensor whose sizes are drawn
 MOST_TYPES = 12  # choices of element types
@@ -98,7 +99,7 @@ class Planner:
 
     def aliases(self) -> Iterator[Case]:
         """What is written in place is an input as well: allowed, where it is all of it. Two that are
-        both written may be the same to nobody."""
+        both written may be the same to nobody. Two that are read may always be."""
         pairs = [
             (p.name, q.name)
             for p in self.op.tensors
@@ -106,6 +107,10 @@ class Planner:
             if p.in_place and not q.in_place and (p.type, q.optional) == (q.type, False)
         ]
         for types in self.types():
+            for later, first, equal in self._alike():
+                dims = {**self.odd_dims(2000)}
+                dims |= {a: dims[b] for a, b in equal.items()}
+                yield self.base(types, dims, layouts={later: f"is-{first}"})
             for written, read in pairs:
                 layouts = {written: f"is-{read}"}
                 for dims in (self.small_dims(), self.odd_dims(2000)):
@@ -114,6 +119,17 @@ class Planner:
                     yield self.base(types, self.odd_dims(2000), layouts=layouts).but(
                         scalars=scalars
                     )
+
+    def _alike(self) -> Iterator[tuple[str, str, dict[str, str]]]:
+        """Inputs that are only read and could be the same tensor, with the dims that must be equal then."""
+        read = [p for p in self.op.tensors if not p.in_place and not p.optional]
+        for first, later in itertools.combinations(read, 2):
+            if first.element != later.element or len(first.sizes) != len(later.sizes):
+                continue
+            apart = [(b, a) for a, b in zip(first.sizes, later.sizes) if a != b]
+            dims = self.op.dims
+            if all(a in dims and b in dims and dims[a] == dims[b] for a, b in apart):
+                yield later.name, first.name, dict(apart)
 
     # ---- the whole ----
 
@@ -141,12 +157,15 @@ class Planner:
                     yield self.base(types, self.around(name, size), values=values)
 
     def streaming(self) -> Iterator[Case]:
-        """Results larger than the caches, in two types."""
+        """Results larger than the caches, in two types. Sizes of one are such that packs fit, and the steps
+        that loops take do not."""
         choices = self.types()
-        for types in self.random.sample(choices, min(2, len(choices))):
+        for turn, types in enumerate(self.random.sample(choices, min(2, len(choices)))):
             size = min((DTYPES[k].itemsize for k in types.values()), default=4)
             dims = self.op.sample("large", self.random.getrandbits(32), STREAMING // size)
             yield self.base(types, dims)
+            if turn == 0 and len(dims) > 1:
+                yield self.base(types, {name: _in_packs(n) for name, n in dims.items()})
 
     def values(self) -> Iterator[Case]:
         names = [p for p in PROFILES if p not in ("normal", "wide")]
@@ -192,9 +211,10 @@ class Planner:
                         for dims, values in ((self.small_dims(), profile), (many, other)):
                             case = self.base(types, dims, values=values)
                             yield case.but(scalars={**case.scalars, p.name: value})
-                    for name in self.op.dims if p.choices else ():
-                        case = self.base(types, self.around(name, 1))
-                        yield case.but(scalars={**case.scalars, p.name: value})
+                    for name in self.op.dims if p.choices or p.kind == "bool" else ():
+                        for size in (0, 1):
+                            case = self.base(types, self.around(name, size))
+                            yield case.but(scalars={**case.scalars, p.name: value})
             for _ in range(6 if self.op.scalars else 0):
                 yield self.base(types, self.odd_dims(2000)).but(scalars=self.draw_scalars())
 
@@ -263,6 +283,13 @@ class Planner:
                 few = 1 if usual else 3
                 drawn = {p.name: self.random.choice(candidates(p)[:few]) for p in self.op.scalars}
                 yield case.but(scalars=drawn)
+
+
+def _in_packs(size: Size) -> Size:
+    """About that, in the last place where there are several: 16 times an odd number."""
+    if isinstance(size, tuple):
+        return (*size[:-1], _in_packs(size[-1])) if size else size
+    return size if size < 16 else (size // 32 * 2 + 1) * PACK
 
 
 def _has_narrow(types: dict[str, str]) -> bool:

@@ -124,13 +124,19 @@ class Report:
             return ""
         if subject.problem:
             return subject.problem
-        if self.interrupted or any(f.subject == subject.name for f in self.faults):
+        if self.interrupted or any(self._hides(f, subject) for f in self.faults):
             return ""
         if subject.tallies.get(tag, Tally()).cases == 0:
             return f"{tag} was not judged: {_why(subject, tag)}"
         if tag == "forward" and subject.reference is None and self._stands_alone(subject):
             return f"forward was judged against its own widest type alone: {_no_reference(subject)}"
         return ""
+
+    def _hides(self, fault: Fault, subject: Subject) -> bool:
+        """After a fault not everything is looked at any more."""
+        return fault.target == subject.target and (
+            self.options.first or fault.subject == subject.name
+        )
 
     def _stands_alone(self, subject: Subject) -> bool:
         """On a GPU an operator is compared with its version for the CPU, which then is the reference."""

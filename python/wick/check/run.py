@@ -21,6 +21,16 @@ DEATHS = ("crash", "hang", "exit")  # of the process: one fault, whatever was be
 CHUNK = 60  # cases that a worker takes at a time
 MOST_KINDS = 3  # faults of one judge of one operator that are followed up
 MOST_DEATHS = 6  # crashes and hangs of one judge of one operator
+# What most faults are found by comes first, whatever the operator; what takes longest last.
+ORDER = {
+    "values": 0,
+    "autograd": 1,
+    "again": 2,
+    "leaks": 2,
+    "threads": 2,
+    "refuse": 2,
+    "opcheck": 2,
+}
 SLOW = 10.0  # seconds of a case after which larger ones of its kind are left out
 
 
@@ -217,6 +227,7 @@ class Run:
                 for k in range(0, len(cases), max(1, size)):
                     self.jobs.append(Job(subject, task["judge"], cases[k : k + size]))
                 self.total += len(cases)
+            self.jobs.sort(key=lambda job: ORDER.get(job.judge, len(ORDER)))
             self.lock.notify_all()
 
     # ---- judging ----
@@ -269,7 +280,8 @@ class Run:
             return Limits(operator=100.0)
         if job.judge == "refused":
             return Limits(operator=2.0)
-        return Limits(operator=self.options.patience + case.numel * 4e-7)
+        many = 5 if job.judge == "threads" else 1  # calls, which wait for one another
+        return Limits(operator=many * (self.options.patience + case.numel * 4e-7))
 
     def _ask(self, worker: Worker, job: Job, case: Case, limits: Limits | None = None) -> Answer:
         return worker.ask(

@@ -16,13 +16,14 @@ import torch
 from . import device as on_device
 from . import draw, guarded
 from .case import Case
-from .operator import DTYPES, Operator, candidates
+from .operator import DTYPES, Operator, Parameter, candidates
 from .oracle import ByGradient, ByReference, ByWidest, Oracle, Unanswered, working_type
 from .reference import Reference, broken, is_for_memory
 
 Phase = Callable[[str], None]
 CPU = torch.device("cpu")
 SEEDS, MORE = 8, 8  # of _sensitivity
+WHOLE = {kind: kind for kind in ("zeros", "constant", "ties", "positive")}  # also for bytes
 
 
 class Unfit(Exception):
@@ -43,6 +44,7 @@ class Call:
     device: torch.device = CPU
     sensitivity: Callable[[], list[list[Any]]] | None = None
     lenient: bool = False  # where the reference is not finite, any result that is not will do
+    drowned: bool = False  # a gradient arrives that is not finite: 0 times it is NaN, or left out
 
     @property
     def outcome_names(self) -> list[str]:
@@ -164,10 +166,7 @@ class Forward:
             elif not p.is_tensor:
                 inputs[p.name] = tuple(a[0])
             else:
-                below = -1 if self.operator.is_whole else 0
-                if not self.operator.is_arithmetic(p.element):
-                    below = _smallest(case)
-                inputs[p.name] = tensor(case, p.name, a[0], DTYPES[a[1]], below)
+                inputs[p.name] = self._draw_tensor(case, p, a[0], DTYPES[a[1]])
         for p in self.operator.inputs:
             if case.layouts.get(p.name, "").startswith("is-"):
                 inputs[p.name] = inputs[case.layouts[p.name].removeprefix("is-")]
@@ -175,6 +174,16 @@ class Forward:
             for name, value in self.reference.own_inputs(self.operator, case).items():
                 inputs[name] = _like(value, inputs[name])
         return inputs
+
+    def _draw_tensor(
+        self, case: Case, p: Parameter, shape: tuple[int, ...], dtype: torch.dtype
+    ) -> torch.Tensor:
+        if self.operator.is_arithmetic(p.element) or dtype.is_floating_point:
+            return tensor(case, p.name, shape, dtype, -1 if self.operator.is_whole else 0)
+        if dtype.itemsize == 1 and self.reference is not None and case.seed % 2:
+            # Bytes may be data: as indices they are too large, as the reference will say.
+            return tensor(case.but(values=WHOLE.get(case.values, "wide")), p.name, shape, dtype)
+        return tensor(case, p.name, shape, dtype, _smallest(case))
 
 
 def _beyond_all(op: Operator, case: Case) -> bool:
@@ -212,6 +221,14 @@ def _like(value: Any, drawn: Any) -> Any:
     if 0 in drawn.stride() and drawn.numel() > 1:
         return value  # an expanded tensor cannot take other values
     return drawn.copy_(value)
+
+
+def answered(subject: Forward | Backward, case: Case) -> Call:
+    """A call with inputs that the operator is for, as far as the reference knows: it is asked first."""
+    call = subject.prepare(case)
+    if call.oracle is not None:
+        call.expected()
+    return call
 
 
 class Backward:
@@ -260,6 +277,7 @@ class Backward:
             shapes=shapes,
             oracle=oracle,
             lenient=True,  # inf or NaN: which of them hangs on the formula
+            drowned=any(dy is not None and not bool(dy.isfinite().all()) for dy in arriving),
         )
         if saved:
             call.sensitivity = lambda: _sensitivity(call, self.gradient.feeds, _exact(calls))
@@ -337,11 +355,16 @@ def _sensitivity(call: Call, feeds: list[Any], exact: list[Any]) -> list[list[An
         other = call.but(moved).run()
         found.append(
             [
-                (b.double() - a.double()) / MORE if isinstance(a, torch.Tensor) else None
+                _apart(a, b) / MORE if isinstance(a, torch.Tensor) else None
                 for a, b in zip(base.results, other.results)
             ]
         )
     return found
+
+
+def _apart(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """What was not finite before has not moved."""
+    return torch.where(a.isfinite(), b.double() - a.double(), 0.0)
 
 
 def _moved(value: torch.Tensor, before: Any, gen: torch.Generator | None) -> torch.Tensor:

@@ -13,7 +13,7 @@ from ..case import Case
 from ..finding import Result
 from ..guarded import Manner
 from ..oracle import Unanswered
-from ..subject import Call, Unfit
+from ..subject import Call, Unfit, answered
 from .values import Subject
 
 REPEATS, FEW = 120, 1200  # equal calls, and those of a few elements
@@ -36,7 +36,7 @@ def judge_digest(subject: Subject, case: Case) -> Result:
     """One call, and its result in a few letters: to be compared with another process's."""
     result = Result(judged=["repeat"])
     try:
-        outcome = subject.prepare(case).run()
+        outcome = answered(subject, case).run()
     except (Unfit, Unanswered) as why:
         return Result(skipped=str(why))
     result.digest = f"refused {outcome.message}" if outcome.refused else digest(outcome.results)
@@ -47,7 +47,7 @@ def judge_again(subject: Subject, case: Case, others: Sequence[tuple[Subject, Ca
     """others: what is called in between."""
     result = Result()
     try:
-        call = subject.prepare(case)
+        call = answered(subject, case)
         first = call.run()
     except (Unfit, Unanswered) as why:
         return Result(skipped=str(why))
@@ -64,7 +64,7 @@ def judge_again(subject: Subject, case: Case, others: Sequence[tuple[Subject, Ca
         )
     for other, between in others:
         try:
-            other.prepare(between).run()
+            answered(other, between).run()
         except (Unfit, Unanswered):
             continue
     last = call.run()

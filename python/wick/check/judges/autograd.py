@@ -38,6 +38,8 @@ def judge_autograd(subject: Forward, case: Case) -> Result:
         for p, v in zip(op.inputs, call.values)
         if isinstance(v, torch.Tensor) and v.is_floating_point()
     ]
+    if not leaves:
+        return Result(skipped="unfit: of these types nothing has a gradient")
     result.judged.append("gradient")
     if subject.reference is not None:
         _judge_missing(subject, case, call, leaves, given, result)

@@ -19,6 +19,7 @@ from ..device import synchronize
 from ..finding import Result
 from ..guarded import AT_ONCE, Manner, Zone
 from ..operator import DTYPES, Operator
+from ..plan import PACK
 from .values import place
 
 ELEMENTS = 2**31 + 2**21
@@ -27,19 +28,23 @@ ROWS = 4099
 BEFORE = 30_011  # rows of zeros, to see whether they make a difference
 
 
-def plan_huge(op: Operator) -> list[Case]:
+def plan_huge(op: Operator, packs: bool = False) -> list[Case]:
     """One dim is large. Another one in a further case where no tensor ties the two together: those
-    beside it in a tensor are of a row, or of parameters, and small in life."""
+    beside it in a tensor are of a row, or of parameters, and small in life. packs: once more with rows
+    that can be loaded in packs."""
     found, tied = [], set()
     for dim, case in _cases(op).items():
         if dim not in tied:
             found.append(case)
             tied |= _tied_to(op, dim)
+            in_packs = _cases(op, PACK).get(dim, case)
+            if packs and len(op.dims) > 1 and in_packs != case:
+                found.append(in_packs)
     return found
 
 
-def _cases(op: Operator) -> dict[str, Case]:
-    """By the dim that is large; of the smallest types."""
+def _cases(op: Operator, few: int = 3) -> dict[str, Case]:
+    """By the dim that is large; of the smallest types. few: what the others are."""
     types = {
         name: min(kinds, key=lambda k: (DTYPES[k].itemsize, k != "f16"))
         for name, kinds in op.variables.items()
@@ -47,7 +52,7 @@ def _cases(op: Operator) -> dict[str, Case]:
     scalars = {p.name: scalar(p) for p in op.scalars}
     found = {}
     for dim in _candidates(op):
-        dims: dict[str, Any] = {name: (3,) if leading else 3 for name, leading in op.dims.items()}
+        dims: dict[str, Any] = {n: (few,) if leading else few for n, leading in op.dims.items()}
         for name in _in_front(op, dim):
             dims[name] = () if op.dims[name] else 1
         case = Case(op.name, types, dims, scalars, values="positive")
@@ -59,7 +64,7 @@ def _cases(op: Operator) -> dict[str, Case]:
 
 def _tied_to(op: Operator, dim: str) -> set[str]:
     """It, and the dims beside it in some tensor."""
-    sizes = [_sizes(p) for p in (*op.outputs, *op.inputs) if p.is_tensor]
+    sizes = [p.sizes for p in (*op.outputs, *op.inputs) if p.is_tensor]
     return {dim, *(s for size in sizes if dim in size for s in size)}
 
 
@@ -75,16 +80,12 @@ def _sized(op: Operator, case: Case, dim: str, rows: int) -> Case:
     return case.with_dim(dim, (rows,) if op.dims[dim] else rows)
 
 
-def _sizes(p: Any) -> list[str]:
-    return [s.strip().lstrip("*") for s in p.type.partition("[")[2].rstrip("]").split(",")]
-
-
 def _candidates(op: Operator) -> list[str]:
     """Dims that stand alone in front of a result or an input, those of results first."""
     found = []
     for p in (*op.outputs, *op.inputs):
         if p.is_tensor:
-            found += [s for s in _sizes(p) if s in op.dims and s not in found]
+            found += [s for s in p.sizes if s in op.dims and s not in found]
     return found
 
 
@@ -92,8 +93,8 @@ def _in_front(op: Operator, dim: str) -> set[str]:
     """Dims that come before it in some tensor: they must be 1, so that its end is the tensor's."""
     front: set[str] = set()
     for p in (*op.outputs, *op.inputs):
-        if p.kind in ("tensor", "shape") and dim in _sizes(p):
-            for size in _sizes(p)[: _sizes(p).index(dim)]:
+        if p.kind in ("tensor", "shape") and dim in p.sizes:
+            for size in p.sizes[: p.sizes.index(dim)]:
                 front |= {name for name in op.dims if name in size}
     return front - {dim}
 

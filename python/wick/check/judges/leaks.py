@@ -18,8 +18,8 @@ from ..device import synchronize
 from ..finding import UNANSWERED, Result
 from ..guarded import Manner
 from ..oracle import Unanswered
-from ..subject import Call, Unfit
-from .values import Subject, report_left
+from ..subject import Call, Unfit, answered
+from .values import Subject, judge_changes, report_left
 
 REPEATS = 40
 HALF = REPEATS // 2
@@ -36,9 +36,7 @@ LOSSES = (
 def judge_leaks(subject: Subject, case: Case) -> Result:
     result = Result()
     try:
-        call = subject.prepare(case)
-        if case.is_empty and call.oracle is not None:
-            call.expected()  # whether nothing is something that it is for: an index into it is not
+        call = answered(subject, case)
     except (Unfit, Unanswered) as why:
         return Result(skipped=f"{type(why).__name__.lower()}: {why}")
     if case.is_empty and call.oracle is None:
@@ -161,18 +159,22 @@ def _report(leaked: tuple[int, ...], who: str, result: Result) -> bool:
 
 
 def judge_refused_leaks(subject: Subject, case: Case) -> Result:
-    """Calls that the operator itself refuses: it must let go of what it holds by then. Numbers out of
-    all bounds are tried until it refuses some."""
+    """Calls that the operator itself refuses: it must let go of what it holds by then, and have written
+    to nothing. Numbers out of all bounds are tried until it refuses some."""
     result = Result()
     try:
         call = subject.prepare(case)
     except (Unfit, Unanswered) as why:
         return Result(skipped=str(why))
-    for values in _strange(call):
-        outcome = call.but(values).run(Manner(repeats=REPEATS))
+    for values in [call.values, *_strange(call)]:
+        other = call.but(values)
+        outcome = other.run(Manner(repeats=REPEATS))
         if outcome.refused:
             result.judged.append("leak")
-            if _report(outcome.leaked, f"a refused call ({outcome.message})", result):
+            judge_changes(other, outcome, result)
+            if result.findings or _report(
+                outcome.leaked, f"a refused call ({outcome.message})", result
+            ):
                 break
     return result
 

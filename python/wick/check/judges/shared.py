@@ -18,7 +18,7 @@ from ..case import Case
 from ..finding import Result
 from ..guarded import WATCHED, Manner
 from ..oracle import Unanswered
-from ..subject import Unfit
+from ..subject import Unfit, answered
 from .values import Subject
 
 PIECES = 16  # the most: who has room for eight shows
@@ -30,8 +30,8 @@ READERS = (("addr2line", "-e"), ("llvm-symbolizer", "--output-style=GNU", "-e"))
 def judge_shared(subject: Subject, case: Case) -> Result:
     result = Result()
     try:
-        call = subject.prepare(case)
-        other = subject.prepare(case.but(seed=case.seed + 1000))
+        call = answered(subject, case)
+        other = answered(subject, case.but(seed=case.seed + 1000))
     except (Unfit, Unanswered) as why:
         return Result(skipped=str(why))
     _wick.conflicts()

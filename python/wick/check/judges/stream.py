@@ -10,7 +10,7 @@ from .. import guarded
 from ..case import Case
 from ..finding import Result
 from ..oracle import Unanswered
-from ..subject import Call, Unfit
+from ..subject import Call, Unfit, answered
 from .values import Subject
 
 DELAY = 20_000_000  # clock cycles: long enough for a launch on another stream to overtake
@@ -20,7 +20,7 @@ ROUNDS = 10  # of two calls at once
 def judge_stream(subject: Subject, case: Case) -> Result:
     result = Result()
     try:
-        call = subject.prepare(case)
+        call = answered(subject, case)
         alone = call.run()
     except (Unfit, Unanswered) as why:
         return Result(skipped=str(why))

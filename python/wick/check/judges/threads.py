@@ -3,6 +3,8 @@ else calls the operator meanwhile."""
 
 from __future__ import annotations
 
+import contextlib
+
 import torch
 
 from .. import guarded
@@ -10,8 +12,8 @@ from ..case import Case
 from ..finding import Result
 from ..guarded import AT_ONCE, BACKWARDS, FORWARDS, SHUFFLED, Manner
 from ..oracle import Unanswered
-from ..subject import Call, Unfit
-from .values import Subject
+from ..subject import Call, Unfit, answered
+from .values import Subject, number, place
 
 COUNTS = (2, 3, 5, 16)
 AT_ONCE_COUNTS = (2, 3)  # about as many as there are CPUs: more would wait, not meet
@@ -25,7 +27,7 @@ CALLERS = 4
 def judge_threads(subject: Subject, case: Case, watched: bool) -> Result:
     result = Result()
     try:
-        call = subject.prepare(case)
+        call = answered(subject, case)
         alone = call.run()
     except (Unfit, Unanswered) as why:
         return Result(skipped=str(why))
@@ -46,13 +48,13 @@ def _judge_cuts(
         for order in (FORWARDS, BACKWARDS, SHUFFLED):
             cut = call.run(Manner(threads=threads, order=order, seed=threads))
             if cut.refused or not guarded.same(alone.results, cut.results):
-                _report(result, threads, order)
+                _report(result, threads, order, _difference(call, alone, cut))
                 return
     for threads in AT_ONCE_COUNTS:
         manner = Manner(threads=threads, order=AT_ONCE, repeats=repeats, meetings=meetings)
         at_once = call.run(manner)
         if at_once.differs >= 0 or not guarded.same(alone.results, at_once.results):
-            _report(result, threads, AT_ONCE)
+            _report(result, threads, AT_ONCE, _difference(call, alone, at_once))
             return
 
 
@@ -62,7 +64,23 @@ def _rounds(call: Call) -> int:
     return max(8, min(ROUNDS, 10_000_000 // max(1, elements)))
 
 
-def _report(result: Result, threads: int, order: int) -> None:
+def _difference(call: Call, alone: guarded.Outcome, cut: guarded.Outcome) -> list[str]:
+    """The first element that is another one."""
+    if cut.refused:
+        return [f"it is refused: {cut.message}"]
+    for name, a, b in zip(call.outcome_names, alone.results, cut.results):
+        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+            apart = ((a != b) & ~(a.isnan() & b.isnan())).nonzero()
+            if len(apart):
+                index = tuple(int(i) for i in apart[0])
+                there, here = b[index].item(), a[index].item()
+                words = f"{place(name, index)} is {number(there)}, else {number(here)}"
+                by = f" (off by {abs(there - here):.2g})" if a.is_floating_point() else ""
+                return [f"{words}{by}; {len(apart)} of {a.numel()} elements differ"]
+    return []
+
+
+def _report(result: Result, threads: int, order: int, difference: list[str]) -> None:
     if order == FORWARDS:
         kind, title = "count", f"with {threads} threads the result is another than with one"
     elif order == AT_ONCE:
@@ -70,15 +88,20 @@ def _report(result: Result, threads: int, order: int) -> None:
     else:
         kind = "order"
         title = f"the result hangs on which of {threads} pieces of a parallel loop runs first"
-    result.add("threads", kind, title, "pieces of wick_parallel must not share what they write")
+    hint = "pieces of wick_parallel must not share what they write, nor round by where they are cut"
+    result.add("threads", kind, title, *difference, hint)
 
 
 def _judge_callers(subject: Subject, case: Case, call: Call, result: Result) -> None:
     """Several threads call it, each with other values, if it takes them."""
     calls = [call.values]
     for k in range(1, CALLERS):
-        other = subject.prepare(case.but(seed=case.seed + 1000 * k))
-        calls.append(call.values if other.run().refused else other.values)
+        with contextlib.suppress(Unanswered):
+            other = answered(subject, case.but(seed=case.seed + 1000 * k))
+            if not other.run().refused:
+                calls.append(other.values)
+    if len(calls) == 1:
+        calls.append(call.values)
     call.phase("operator")
     differs = guarded.together(call.operator, calls, call.wanted, Manner(), _rounds(call))
     call.phase("judge")
@@ -86,6 +109,6 @@ def _judge_callers(subject: Subject, case: Case, call: Call, result: Result) -> 
         result.add(
             "threads",
             "callers",
-            f"the result changes when {CALLERS} threads call the operator at once",
+            f"the result changes when {len(calls)} threads call the operator at once",
             "something static, or global, is written",
         )
