@@ -24,6 +24,22 @@
 
 enum { WICK_WARP = 32 };
 
+#ifdef WICK_SKEW
+/* For `wick check`: the warps of a block leave each barrier at different times, any of them first.
+ * Where a barrier is missing, results change. */
+static __device__ __forceinline__ void wick_skewed_barrier(void)
+{
+    __syncthreads();
+    const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+    const unsigned start = (unsigned)clock();
+    const unsigned mixed = (thread / WICK_WARP + 1u) * 2654435761u ^ start * 2246822519u;
+    const unsigned wait = mixed >> 20; /* up to 4095 cycles */
+    while ((unsigned)clock() - start < wait) {
+    }
+}
+#define __syncthreads() wick_skewed_barrier()
+#endif
+
 /* This thread's number in the grid, x alone, and how many there are. */
 static __device__ __forceinline__ int64_t wick_thread(void)
 {

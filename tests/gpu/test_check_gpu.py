@@ -44,7 +44,7 @@ def words(report: Report) -> str:
 
 def test_there_are_many_and_of_every_kind() -> None:
     assert len(PLANTED) >= 15
-    kinds = {"forward", "gradient", "memory", "repeat", "leak", "huge", "stream"}
+    kinds = {"forward", "gradient", "memory", "repeat", "threads", "leak", "huge", "stream"}
     assert {p.judge for p in PLANTED} == kinds
 
 
@@ -61,7 +61,7 @@ def test_the_sound_twin_passes(sound: Report) -> None:
     (forward, *_) = [s for s in sound.subjects if s.name == "rows"]
     assert forward.target.device == "cuda"
     judged = {judge for judge in JUDGES if judge in forward.tallies}
-    assert judged >= {"forward", "memory", "repeat", "leak", "stream", "huge"}
+    assert judged >= {"forward", "memory", "repeat", "threads", "leak", "stream", "huge"}
 
 
 def test_an_operator_is_judged_on_both_devices(cache: None) -> None:

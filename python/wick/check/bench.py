@@ -70,10 +70,12 @@ class Bench:
 
     def _load_file(self, path: str) -> wick.Loaded:
         flags = self.target.get("flags", ())
-        if self.target.get("watched"):
-            return wick.load(path, flags=[*flags, *_wick.watch()], with_cuda=False)
-        some = path.endswith(".so") or self.target.get("types")  # the others when called
         both = [f for f in flags if f.startswith(MACROS)]
+        if self.target.get("watched") and self.device.type == "cpu":
+            return wick.load(path, flags=[*flags, *_wick.watch()], with_cuda=False)
+        if self.target.get("watched"):  # kernels whose warps are out of step (<wick/device.h>)
+            return wick.load(path, flags=flags, extra_cuda_cflags=[*both, "-DWICK_SKEW"])
+        some = path.endswith(".so") or self.target.get("types")  # the others when called
         return wick.load(
             path, flags=flags, extra_cuda_cflags=both, **({} if some else {"types": "all"})
         )
@@ -202,6 +204,8 @@ class Bench:
             yield "leaks", {"leak"}, plan.few((0, 7, 700) if quick else (0, 7, 700, 70_000))
             yield "refused", {"leak"}, plan.few((1, 5, 700))
         else:
+            if self._can_be_watched:
+                yield "shared", {"threads"}, plan.few((257, 3000), types=1)
             yield "leaks", {"leak"}, plan.few((0, 7, 700))
             yield "stream", {"stream"}, plan.few((33, 70_001))
         if not backward:

@@ -8,9 +8,10 @@
  *    3  stream     all calls share one buffer on the device
  *    4  memory     the element past the end is looked at, too
  *    5  memory     the element past the end is read, and 0 times it is added
- *    6  forward    the second kernel does not look at the last part
+ *    6  forward    the second kernel looks at the first half alone
  *    7  stream     the second kernel runs on the default stream
  *    8  forward    NaN is not the largest of all
+ *    9  threads    shared memory is used again while some still read it
  */
 #include <wick/op.h>
 
@@ -55,7 +56,9 @@ static __device__ T largest_of_block(T mine)
             shared[threadIdx.x] = larger(shared[threadIdx.x], shared[threadIdx.x + half]);
         __syncthreads();
     }
-    return shared[0];
+    const T most = shared[0];
+    if (FAULT != 9) __syncthreads();
+    return most;
 }
 
 static __global__ void most_of_parts(const T *x, T *part, int64_t N)
@@ -79,13 +82,11 @@ static __global__ void most_of_all(const T *x, const T *part, T *y, int64_t N)
 #if FAULT == 3
     part = kept;
 #endif
-    const unsigned n = FAULT == 6 ? PARTS - 1 : PARTS;
-    T mine = part[0];
-    for (unsigned k = threadIdx.x; k < n; k += THREADS)
-        mine = larger(mine, part[k]);
-    const T most = largest_of_block(mine);
-    if (threadIdx.x == 0) *y = most;
-    if (FAULT == 5 && threadIdx.x == 0) *y += 0 * x[N];
+    const T low = largest_of_block(part[threadIdx.x % (PARTS / 2)]);
+    const T high = largest_of_block(part[PARTS / 2 + threadIdx.x % (PARTS / 2)]);
+    if (threadIdx.x < THREADS - 1) return;
+    *y = FAULT == 6 ? low : larger(low, high);
+    if (FAULT == 5) *y += 0 * x[N];
 }
 
 WICK_IMPL wick_status most_cuda(wick_ctx *ctx, const T *x, T *y, T *part, int64_t N)

@@ -1,7 +1,8 @@
 """threads, once more: nothing that one piece of a loop, or one caller, writes is another's as well.
 
 The operator is built so that each of its reads and writes is seen (src/trial/watch.c), which finds a
-race also where no two threads ever meet, and says in which lines.
+race also where no two threads ever meet, and says in which lines. Kernels are built so that the warps
+of a block leave each barrier at different times: where one is missing, the result changes.
 """
 
 from __future__ import annotations
@@ -23,11 +24,40 @@ from .values import Subject
 
 PIECES = 16  # the most: who has room for eight shows
 CALLERS = 2
+SKEWED = 16  # calls
 UNIT = re.compile(r"unit\d+\.c")  # what the builder calls a part of the file; lines are the file's
 READERS = (("addr2line", "-e"), ("llvm-symbolizer", "--output-style=GNU", "-e"))
 
 
 def judge_shared(subject: Subject, case: Case) -> Result:
+    return (
+        _judge_watched(subject, case)
+        if subject.device.type == "cpu"
+        else _judge_skewed(subject, case)
+    )
+
+
+def _judge_skewed(subject: Subject, case: Case) -> Result:
+    result = Result()
+    try:
+        call = answered(subject, case)
+        outcome = call.run(Manner(repeats=SKEWED))
+    except (Unfit, Unanswered) as why:
+        return Result(skipped=str(why))
+    if outcome.refused:
+        return Result(refused=outcome.message)
+    result.judged.append("threads")
+    if outcome.differs >= 0:
+        result.add(
+            "threads",
+            "barrier",
+            "the result changes with the order in which a block's warps run",
+            "is there a __syncthreads() between each write to shared memory and whoever else uses it?",
+        )
+    return result
+
+
+def _judge_watched(subject: Subject, case: Case) -> Result:
     result = Result()
     try:
         call = answered(subject, case)

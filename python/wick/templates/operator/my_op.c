@@ -20,13 +20,14 @@ typedef struct forward_job {
     T *y;
 } forward_job;
 
-/* The elements [begin, end); several pieces run at once, on torch's threads. */
+/* The elements [begin, end); several pieces run at once, on torch's threads. The job is copied: what
+ * is written to y cannot change the copy, and the loop becomes one of vectors. */
 static wick_status forward_piece(void *arg, int64_t begin, int64_t end)
 {
-    const forward_job *job = (const forward_job *)arg;
+    const forward_job job = *(const forward_job *)arg;
     for (int64_t i = begin; i < end; i++) {
-        const A x = wick_A(job->x[i]);
-        job->y[i] = wick_T(job->scale * x / (1 + magnitude(x)));
+        const A x = wick_A(job.x[i]);
+        job.y[i] = wick_T(job.scale * x / (1 + magnitude(x)));
     }
     return WICK_OK;
 }
@@ -49,10 +50,10 @@ typedef struct backward_job {
 
 static wick_status backward_piece(void *arg, int64_t begin, int64_t end)
 {
-    const backward_job *job = (const backward_job *)arg;
+    const backward_job job = *(const backward_job *)arg;
     for (int64_t i = begin; i < end; i++) {
-        const A below = 1 + magnitude(wick_A(job->x[i]));
-        job->dx[i] = wick_T(wick_A(job->dy[i]) * job->scale / (below * below));
+        const A below = 1 + magnitude(wick_A(job.x[i]));
+        job.dx[i] = wick_T(wick_A(job.dy[i]) * job.scale / (below * below));
     }
     return WICK_OK;
 }
