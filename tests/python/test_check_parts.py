@@ -514,6 +514,17 @@ def test_inputs_that_are_only_read_may_be_the_same(make: Any) -> None:
     assert case.layouts == {"y": "is-x"} and case.dims["M"] == case.dims["N"]
 
 
+def test_a_matrix_that_is_multiplied_with_itself_is_square(make: Any) -> None:
+    made = make(
+        'WICK_OP(OP, "a: f32[M, K], b: f32[K, N] -> y: f32[M, N]");\n'
+        "WICK_IMPL wick_status OP_cpu(wick_ctx *c, const float *a, const float *b, float *y,\n"
+        "                             int64_t M, int64_t K, int64_t N)\n"
+        "{ (void)c, (void)a, (void)b, (void)y, (void)M, (void)K, (void)N; return WICK_OK; }\n"
+    )
+    (case,) = Planner(Operator("local", made.name), 0).aliases()
+    assert case.layouts == {"b": "is-a"} and len(set(case.dims.values())) == 1
+
+
 def test_large_sizes_are_odd_and_also_such_that_packs_fit() -> None:
     for seed in range(5):
         cases = [c.dims for c in Planner(SCALE, seed).streaming()]

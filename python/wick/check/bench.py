@@ -18,6 +18,7 @@ from .._sources import sources_in
 from ..bench.target import SOURCES
 from . import reference as references
 from .case import Case, CaseError
+from .device import DeviceLost
 from .finding import UNANSWERED, Result
 from .judges import again, autograd, doors, huge, leaks, shared, stream, threads, values
 from .operator import Operator
@@ -85,7 +86,10 @@ class Bench:
         if self.device.type == "cpu":
             return True
         case = next(Planner(op, 0).tiny(1))
-        outcome = Forward(op, None, self.phase, self.device).prepare(case).run()
+        try:
+            outcome = Forward(op, None, self.phase, self.device).prepare(case).run()
+        except DeviceLost:
+            return True  # it ran, and so badly that the first case will tell
         return "has only a CPU version" not in outcome.message
 
     def _add(self, op: Operator) -> None:

@@ -11,6 +11,7 @@ import torch
 PROFILES = {
     "normal": "normally distributed",
     "positive": "between 0.5 and 1.5, so that sums grow",
+    "negative": "between -1.5 and -0.5",
     "wide": "magnitudes from 1/64 to 512",
     "offset": "far from 0 as compared with their spread",
     "ties": "small whole numbers, many of them equal",
@@ -65,8 +66,9 @@ def _floats(
 ) -> torch.Tensor:
     info = torch.finfo(dtype)
     inf, nan, denormal = float("inf"), float("nan"), info.tiny / 4
-    if profile == "positive":
-        return torch.rand(shape, generator=gen, dtype=torch.float64) + 0.5
+    if profile in ("positive", "negative"):
+        drawn = torch.rand(shape, generator=gen, dtype=torch.float64) + 0.5
+        return drawn if profile == "positive" else -drawn
     if profile == "ties":
         return torch.randint(-3, 4, shape, generator=gen).double()
     if profile == "constant":
@@ -108,6 +110,8 @@ def _integers(
     low, high = -20, 21
     if profile in ("positive", "constant"):
         low, high = 1, 10
+    elif profile == "negative":
+        low, high = (-9, 0) if info.min < 0 else (1, 10)
     elif profile == "ties":
         low, high = -3, 4
     elif profile == "big" and info.bits < 64:

@@ -108,8 +108,9 @@ class Planner:
         ]
         for types in self.types():
             for later, first, equal in self._alike():
-                dims = {**self.odd_dims(2000)}
-                dims |= {a: dims[b] for a, b in equal.items()}
+                dims = self.odd_dims(2000)
+                sizes = {self.op.dims[name]: dims[name] for name in equal}
+                dims |= {name: sizes[self.op.dims[name]] for name in equal}
                 yield self.base(types, dims, layouts={later: f"is-{first}"})
             for written, read in pairs:
                 layouts = {written: f"is-{read}"}
@@ -120,16 +121,16 @@ class Planner:
                         scalars=scalars
                     )
 
-    def _alike(self) -> Iterator[tuple[str, str, dict[str, str]]]:
-        """Inputs that are only read and could be the same tensor, with the dims that must be equal then."""
+    def _alike(self) -> Iterator[tuple[str, str, list[str]]]:
+        """Inputs that are only read and could be the same tensor, with dims that are to be equal then."""
         read = [p for p in self.op.tensors if not p.in_place and not p.optional]
         for first, later in itertools.combinations(read, 2):
             if first.element != later.element or len(first.sizes) != len(later.sizes):
                 continue
-            apart = [(b, a) for a, b in zip(first.sizes, later.sizes) if a != b]
+            apart = [(a, b) for a, b in zip(first.sizes, later.sizes) if a != b]
             dims = self.op.dims
             if all(a in dims and b in dims and dims[a] == dims[b] for a, b in apart):
-                yield later.name, first.name, dict(apart)
+                yield later.name, first.name, list(itertools.chain(*apart))
 
     # ---- the whole ----
 

@@ -71,9 +71,9 @@ def _judge_side_stream(call: Call, wanted: list[Any], result: Result) -> None:
 def _judge_two_streams(call: Call, wanted: list[Any], result: Result) -> None:
     """At once with a call whose inputs are others: what both write to, one of them reads."""
     streams = [torch.cuda.Stream(call.device) for _ in range(3)]
-    zeros = [torch.zeros_like(v) if isinstance(v, torch.Tensor) else v for v in call.values]
+    others = [_other(v) if isinstance(v, torch.Tensor) else v for v in call.values]
     for _ in range(ROUNDS):
-        both = call.on_device(), call.but(zeros).on_device()
+        both = call.on_device(), call.but(others).on_device()
         torch.cuda.synchronize(call.device)
         call.phase("operator")
         with torch.cuda.stream(streams[0]):
@@ -95,6 +95,11 @@ def _judge_two_streams(call: Call, wanted: list[Any], result: Result) -> None:
                 "both write to the same memory: ask for scratch in the signature",
             )
             return
+
+
+def _other(value: torch.Tensor) -> torch.Tensor:
+    """Larger and smaller numbers; of indices, those that are always allowed."""
+    return value * -2 if value.is_floating_point() else torch.zeros_like(value)
 
 
 def _as_list(value: Any) -> list[Any]:
