@@ -33,11 +33,14 @@ class Planted:
         named = set(re.findall(r"\w+", self.words)) & {*TYPES, "T"}
         if "T" in named or self.judge == "huge":
             return ()
-        own = re.search(r"where T: ([a-z0-9 ]+)", self.path.read_text())
+        joined = re.sub(r'"\s*"', "", self.path.read_text())  # a text over several lines
+        own = re.search(r"where T: ([a-z0-9 ]+)", joined)
         if own is None:
             return ()
         listed = [t for t in own[1].split() if t in TYPES]
-        return tuple(named) or (("f32",) if "f32" in listed else tuple(listed[:1]))
+        if named:
+            return tuple(named & {*listed})  # () where it names what T cannot be
+        return ("f32",) if "f32" in listed else tuple(listed[:1])
 
     @property
     def target(self) -> Target:

@@ -5,6 +5,7 @@ All are judged in one run, on all CPUs: what a fault's own judge finds, and the 
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,11 @@ def found() -> Report:
     return check([p.target for p in PLANTED], Options(first=True, patience=1.5))
 
 
+def narrow(source: str) -> tuple[str, ...]:
+    first = next((t for t in ("f16", "bf16", "f32") if re.search(rf"\b{t}\b", source)), "f32")
+    return first, "i8", "i32"
+
+
 @pytest.fixture(scope="module")
 def sound() -> Report:
     """In one narrow type: it has the most that can go wrong."""
@@ -39,7 +45,7 @@ def sound() -> Report:
             label=path.stem,
             flags=FAST,
             only=judges_of(path),
-            types=("f16", "i8") if "f16" in path.read_text() else ("f32", "i32"),
+            types=narrow(path.read_text()),
         )
         for path in SOURCES
     ]
