@@ -1144,6 +1144,7 @@ def test_the_command_measures_a_file(folder: Path) -> None:
     [
         (1.0, 1.0, 0, "Against old.json: 0 slower, 0 faster, 1 the same within the noise"),
         (4.0, 1.0, 1, "Against old.json: 1 slower"),
+        (92.0, 23.65, 1, "slower"),  # by more than the machine
         (4.0, 23.65, 2, "cannot compare: the machine takes 23.65 x as long as then, by torch's"),
         (1.0, 0.5, 2, "cannot compare: the machine takes 0.50 x as long as then, by torch's times"),
     ],

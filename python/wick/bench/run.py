@@ -284,7 +284,7 @@ def bench(options: argparse.Namespace, words: list[str]) -> int:
     if earlier is None:
         return FAILED if failed else OK
     found = compare.compare(earlier, (facts, work.rows))
-    if found.changes and not found.is_possible:
+    if found.changes and not found.is_possible and not found.of(compare.SLOWER):
         raise AskedWronglyError(
             f"--compare {options.compare}: cannot compare: the machine takes {found.drift:.2f} x as "
             f"long as then, by {found.drift_by}"
