@@ -514,6 +514,17 @@ def test_inputs_that_are_only_read_may_be_the_same(make: Any) -> None:
     assert case.layouts == {"y": "is-x"} and case.dims["M"] == case.dims["N"]
 
 
+def test_a_size_with_a_default_may_be_left_out_of_a_case(make: Any) -> None:
+    made = make(
+        'WICK_OP(OP, "x: f32[N], k: int = 3 -> y: f32[N, k]");\n'
+        "WICK_IMPL wick_status OP_cpu(wick_ctx *c, const float *x, int64_t k, float *y, int64_t N)\n"
+        "{ (void)c, (void)x, (void)k, (void)y, (void)N; return WICK_OK; }\n"
+    )
+    operator = Operator("local", made.name)
+    assert operator.read_case(f"{made.name} N=2").dims == {"N": 2, "k": 3}
+    assert operator.read_case(f"{made.name} N=2 k=5").dims == {"N": 2, "k": 5}
+
+
 def test_a_matrix_that_is_multiplied_with_itself_is_square(make: Any) -> None:
     made = make(
         'WICK_OP(OP, "a: f32[M, K], b: f32[K, N] -> y: f32[M, N]");\n'

@@ -119,6 +119,10 @@ class Operator:
         if self.gradient is not None:  # layouts of the backward's own arguments
             backward = Operator(self.namespace, self.gradient.backward)
             names |= {p.name for p in (*backward.inputs, *backward.outputs)}
+        usual = {
+            p.dim: p.default for p in self.inputs if p.dim is not None and p.default is not None
+        }
+        text += "".join(f" {dim}={n}" for dim, n in usual.items() if f" {dim}=" not in text)
         case = parse(text, self.dims, {p.name: p.kind for p in self.scalars}, names)
         for variable, types in self.variables.items():
             if case.types.get(variable) not in types:
