@@ -347,6 +347,43 @@ WICK_IMPL wick_status gate_backward_cpu(wick_ctx *ctx, const T *dy, const T *x, 
     assert judged(path, only=["gradient"]).code == 1
 
 
+def test_a_reference_that_cannot_be_asked_again_still_says_what_is_right(
+    write: Callable[..., Path],
+) -> None:
+    """With rounding errors no element is the largest: its index is out of bounds then."""
+    source = """\
+#include <wick/op.h>
+WICK_OP(best, "x: T[N, C] -> at: i64[N], many: i64[N] where T: f32 f64");
+WICK_IMPL wick_status best_cpu(wick_ctx *ctx, const T *x, int64_t *at, int64_t *many, int64_t N, int64_t C)
+{
+    if (C == 0) return wick_fail(ctx, WICK_EINVAL, "there are no columns");
+    for (int64_t n = 0; n < N; n++, x += C) {
+        at[n] = many[n] = 0;
+        for (int64_t c = 0; c < C; c++)
+            if (x[c] > x[at[n]]) at[n] = c;
+        for (int64_t c = 0; c < C; c++)
+            many[n] += !(x[c] != x[at[n]]) + 0 * FAULT;
+        if (FAULT && at[n] > 0 && x[at[n]] < 0) at[n] -= 1;
+    }
+    return WICK_OK;
+}
+"""
+    reference = """\
+import torch
+def best(x):
+    if x.isnan().any():
+        raise ValueError("NaN")
+    largest = (x + 0) == x.amax(-1, keepdim=True)
+    at = torch.where(largest, torch.arange(x.shape[1]), x.shape[1]).amin(-1)
+    x.gather(-1, at[:, None])
+    return at, largest.sum(-1)
+"""
+    path = write(source, reference, name="best")
+    sound = judged(path, ("-DFAULT=0",), only=["forward"])
+    assert sound.code == 0, [f.title for f in sound.faults]
+    assert judged(path, ("-DFAULT=1",), only=["forward"]).code == 1
+
+
 def test_a_reference_of_another_type_is_named(write: Callable[..., Path]) -> None:
     report = judged(write(reference=REFERENCE.replace("by * x", "(by * x).int()")), types=["f32"])
     assert report.code == 1
