@@ -16,6 +16,7 @@ from wick.check.case import Case, CaseError
 from wick.check.compare import judge
 from wick.check.guarded import Manner
 from wick.check.judges.huge import plan_huge
+from wick.check.noise import Noise
 from wick.check.operator import Operator
 from wick.check.oracle import ByGradient, ByReference, Unanswered
 from wick.check.plan import Planner, candidates
@@ -422,6 +423,20 @@ def test_the_backward_is_fed_as_autograd_feeds_it() -> None:
     got, expected = call.run().results, call.expected()
     for g, e in zip(got, expected):
         torch.testing.assert_close(g.double(), e)
+
+
+def test_what_is_added_up_at_an_index_is_a_long_sum() -> None:
+    x = torch.ones(2, 3, dtype=torch.float64, requires_grad=True)
+    at = torch.zeros(1000, dtype=torch.int64)
+    with Noise(1e-7, 0):
+        (dx,) = torch.autograd.grad(x[:, at].sum(), x)
+    assert 1e-4 < (dx[0, 0] - 1000).abs() < 0.2 and dx[0, 1] == 0
+
+
+def test_the_largest_is_one_of_them() -> None:
+    x = torch.randn(50, dtype=torch.float64)
+    with Noise(1e-7, 0):
+        assert (x == x.amax()).sum() == 1 and (x * 1 != x).any()
 
 
 # ---- guarded calls, and those on a device ----

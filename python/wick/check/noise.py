@@ -48,19 +48,9 @@ _COMPOSITE = {
     aten.native_group_norm.default,
     aten.native_group_norm_backward.default,
 }
-# What only chooses, moves or flips a sign is the same for everybody.
-_EXACT = {
-    getattr(aten, name)
-    for name in (
-        *("amax", "amin", "max", "min", "maximum", "minimum", "fmax", "fmin", "cummax", "cummin"),
-        *("sort", "topk", "gather", "index", "index_select", "masked_select", "take", "embedding"),
-        *("where", "masked_fill", "masked_fill_", "clone", "copy", "copy_", "fill_", "zero_"),
-        *("cat", "stack", "flip", "roll", "repeat", "constant_pad_nd", "tril", "triu"),
-        *("neg", "abs", "sign", "relu", "clamp", "clamp_min", "clamp_max", "copysign"),
-        *("floor", "ceil", "round", "trunc", "nan_to_num"),
-    )
-}
-
+_PUTS = {aten.index_put, aten.index_put_, aten._index_put_impl_}  # sums, if they accumulate
+# What is chosen is one of the elements, whoever chooses: `x == x.amax()` is to hold for one at least.
+_CHOICES = {aten.amax, aten.amin, aten.max, aten.min}
 
 SOME = 1000  # elements that tell of most tensors that they are not whole numbers
 
@@ -87,8 +77,13 @@ class Noise(TorchDispatchMode):
                     result = parts(*args, **kwargs)
                 if result is not NotImplemented:
                     return result
+        if func.overloadpacket in _PUTS and len(args) > 3 and args[3] and _is_float(args[0]):
+            size = _put_size(*args[:3])
+            result = func(*args, **kwargs)
+            moved = self._disturb(result, size)
+            return result.copy_(moved) if func._schema.is_mutable else moved
         result = func(*args, **kwargs)
-        if func.is_view or func.overloadpacket in _EXACT:
+        if func.is_view or func.overloadpacket in _CHOICES:
             return result
         if func in _SUMS:
             return self._disturb(result, self._sum_size(func, args, kwargs, result))
@@ -159,6 +154,13 @@ def _sum_length(func: Any, args: Sequence[Any], result: torch.Tensor) -> int:
         return max(1, args[3].shape[args[1]] if args[3].dim() else 1)
     added = func in (aten.addmm.default, aten.baddbmm.default, aten.addmv.default)
     return max(1, args[1 if added else 0].shape[-1]) + added
+
+
+def _put_size(into: torch.Tensor, indices: Any, values: torch.Tensor) -> torch.Tensor:
+    """The most that is added to one element, in number, times the magnitudes."""
+    size = aten.index_put(into.abs(), indices, values.abs(), True)
+    counts = aten.index_put(torch.zeros_like(into), indices, torch.ones_like(values), True)
+    return size * counts.max() if counts.numel() else size
 
 
 def _variance(func: Any, x: torch.Tensor, dim: Any = None, **kwargs: Any) -> Any:

@@ -44,7 +44,7 @@ class Call:
     device: torch.device = CPU
     sensitivity: Callable[[], list[list[Any]]] | None = None
     lenient: bool = False  # where the reference is not finite, any result that is not will do
-    drowned: bool = False  # a gradient arrives that is not finite: 0 times it is NaN, or left out
+    drowned: bool = False  # a backward is fed what is not finite: 0 times it is NaN, or left out
 
     @property
     def outcome_names(self) -> list[str]:
@@ -277,7 +277,7 @@ class Backward:
             shapes=shapes,
             oracle=oracle,
             lenient=True,  # inf or NaN: which of them hangs on the formula
-            drowned=any(dy is not None and not bool(dy.isfinite().all()) for dy in arriving),
+            drowned=any(isinstance(v, torch.Tensor) and not v.isfinite().all() for v in values),
         )
         if saved:
             call.sensitivity = lambda: _sensitivity(call, self.gradient.feeds, _exact(calls))
