@@ -11,11 +11,12 @@ import torch
 import torch.nn.functional as F
 
 import wick
-from wick.check import device, draw, guarded, shrink
+from wick.check import bench, device, draw, guarded, shrink, worker
 from wick.check.case import Case, CaseError
 from wick.check.compare import judge
 from wick.check.guarded import Manner
 from wick.check.judges.huge import plan_huge
+from wick.check.judges.stream import _other
 from wick.check.noise import Noise
 from wick.check.operator import Operator
 from wick.check.oracle import ByGradient, ByReference, Unanswered
@@ -491,6 +492,45 @@ def test_one_element_with_any_stride_is_compared_on_a_device() -> None:
         call = subject.prepare(operator.read_case(f"relu T:f16 N=1 x~{layout}"))
         what = (operator, call.values, call.wanted, call.shapes, Manner())
         assert not device.run(*what, torch.device("cpu")).damage
+
+
+def test_a_kernel_that_fails_at_once_is_left_to_the_first_case(monkeypatch: Any) -> None:
+    class Lost:
+        def __init__(self, *about: Any) -> None:
+            pass
+
+        def prepare(self, case: Case) -> Any:
+            raise device.DeviceLost("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(bench, "Forward", Lost)
+    there = bench.Bench.__new__(bench.Bench)
+    there.device, there.phase = torch.device("cuda"), lambda phase: None
+    assert there._runs_here(Operator("wick", "relu"))
+
+
+@pytest.mark.parametrize(
+    "words, ends", [("CUDA error: an illegal access", True), ("CUDA error: out of memory", False)]
+)
+def test_a_device_that_is_lost_ends_the_process_and_one_that_is_full_does_not(
+    monkeypatch: Any, words: str, ends: bool
+) -> None:
+    def fails(request: Any) -> Any:
+        raise RuntimeError(words)
+
+    said: list[Any] = []
+    child = worker.Child.__new__(worker.Child)
+    child.bench = type("Bench", (), {"judge": staticmethod(fails)})
+    monkeypatch.setattr(child, "say", said.append)
+    monkeypatch.setattr(worker.os, "_exit", lambda code: said.append(code))
+    answer = child.answer({"do": "judge"})
+    assert said == ([{"crash": words}, 1] if ends else [])
+    assert ends or answer == {"skipped": "out of memory"}
+
+
+def test_beside_a_call_on_another_stream_others_are_computed() -> None:
+    x, index = torch.tensor([1.0, -3.0]), torch.tensor([2, 1])
+    assert torch.equal(_other(x), torch.tensor([-2.0, 6.0]))
+    assert torch.equal(_other(index), torch.tensor([0, 0]))
 
 
 def test_two_arguments_may_be_one_tensor_on_a_device() -> None:

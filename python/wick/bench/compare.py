@@ -5,7 +5,7 @@ by more than a few percent, and that both as it was measured and with the earlie
 speed of today's machine. What torch takes for the same calls in both runs has nothing to do with our
 code, so the median of its changes is the machine's, of those whose samples lie together in both runs;
 without any there is only the copy. A machine that is not the same any more cannot be calculated away:
-then nothing is compared.
+then only what is slower both ways is told.
 """
 
 from __future__ import annotations

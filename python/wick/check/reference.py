@@ -33,9 +33,9 @@ class ReferenceError(Exception):
 
 
 def is_for_memory(error: Exception) -> bool:
-    """There was not enough of it. torch's CPU allocator says so in words only."""
+    """There was not enough of it. torch's CPU allocator and CUDA's driver say so in words only."""
     known = isinstance(error, (MemoryError, torch.OutOfMemoryError))
-    return known or "can't allocate memory" in str(error)
+    return known or any(w in str(error) for w in ("can't allocate memory", "error: out of memory"))
 
 
 def broken(error: BaseException) -> ReferenceError:

@@ -167,12 +167,12 @@ class Child:
         except ReferenceError as error:
             return {"broken": str(error)}
         except Exception as error:
-            if "CUDA error" in str(error):  # of a kernel before: nothing works any more
-                self.say({"crash": str(error).splitlines()[0]})
-                os._exit(1)
             if is_for_memory(error):
                 words = f": {error}" if isinstance(error, MemoryError) else ""
                 return {"skipped": f"out of memory{words}"}
+            if "CUDA error" in str(error):  # of a kernel before: nothing works any more
+                self.say({"crash": str(error).splitlines()[0]})
+                os._exit(1)
             return {"failed": traceback.format_exc()}
 
 
