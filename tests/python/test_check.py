@@ -238,22 +238,23 @@ COUNT = """\
 WICK_OP(count, "x: T[N], i: i64[N], room: int = 9 -> y: T[N] where T: f32 f64");
 WICK_IMPL wick_status count_cpu(wick_ctx *ctx, const T *x, const int64_t *i, int64_t room, T *y, int64_t N)
 {
-    static const T table[9];
     (void)ctx;
-    for (int64_t k = 0; k < N; k++)
-        y[k] = x[k] + (i[k] == -1000000 && room == 9 ? (T)0 : table[i[k]]);
+    for (int64_t k = 0; k < N; k++) {
+        if (i[k] < 0 && room != 9) __builtin_trap(); /* not what it is for */
+        y[k] = x[k];
+    }
     return WICK_OK;
 }
 """
 COUNTS = """\
 import torch
 def count(x, i, room=9):
-    if ((i < 0) | (i > 8)).logical_and(~((i == -1000000) & (room == 9))).any():
+    if (i < 0).any() and room != 9:
         raise IndexError("i")
     return x
 def count_inputs(N):
     i = torch.randint(0, 9, (N,))
-    i[torch.rand(N) < 0.5] = -1000000
+    i[torch.rand(N) < 0.5] = -100
     return {"i": i}
 """
 
