@@ -669,15 +669,75 @@ def test_huge_cases_are_huge() -> None:
 
 def test_dims_that_nothing_ties_together_are_huge_each(make: Any) -> None:
     made = make(
-        'WICK_OP(OP, "x: f32[N], y: f32[M], w: f32[M, C], K: int -> z: i64[K]");\n'
+        'WICK_OP(OP, "x: f32[N], y: f32[M], w: f32[M, C], K: int -> z: f32[K]");\n'
         "WICK_IMPL wick_status OP_cpu(wick_ctx *c, const float *x, const float *y, const float *w,\n"
-        "                             int64_t K, int64_t *z, int64_t N, int64_t M, int64_t C)\n"
+        "                             int64_t K, float *z, int64_t N, int64_t M, int64_t C)\n"
         "{ (void)c, (void)x, (void)y, (void)w, (void)z, (void)N, (void)M, (void)C, (void)K;\n"
         "  return WICK_OK; }\n"
     )
     cases = plan_huge(Operator("local", made.name))
     large = [name for case in cases for name, size in case.dims.items() if size > 2**29]
     assert sorted(large) == ["K", "M", "N"]
+
+
+def test_a_dim_that_leaves_a_whole_number_is_huge_as_well(make: Any) -> None:
+    made = make(
+        'WICK_OP(OP, "x: f32[R, C] -> v: f32[R], at: i64[R]");\n'
+        "WICK_IMPL wick_status OP_cpu(wick_ctx *c, const float *x, float *v, int64_t *at, int64_t R,\n"
+        "                             int64_t C)\n"
+        "{ (void)c, (void)x, (void)v, (void)at, (void)R, (void)C; return WICK_OK; }\n"
+    )
+    operator = Operator("local", made.name)
+    assert operator.counted_dims == ["C"]
+    assert [case.dims["C"] > 2**31 for case in plan_huge(operator)] == [False, True]
+    counted = list(Planner(operator, 0).counted())
+    assert {case.dims["C"] > 2**24 for case in counted} == {True}
+    assert {case.values for case in counted} == {"positive", "late"}
+
+
+# ---- inputs that are places ----
+
+TABLE = """WICK_OP(OP, "table: T[V, D], at: i64[N] -> y: T[N, D] where T: f32 f64");
+WICK_IMPL wick_status OP_cpu(wick_ctx *c, const T *table, const int64_t *at, T *y, int64_t V,
+                             int64_t D, int64_t N)
+{ (void)c, (void)table, (void)at, (void)y, (void)V, (void)D, (void)N; return WICK_OK; }
+"""
+
+
+def rows(table: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    return table[at]
+
+
+def rows_by_mask(table: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    return (at[:, None] == torch.arange(len(table))).double() @ table
+
+
+def cross_entropy(table: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    return table.log_softmax(0)[at]
+
+
+def nothing(table: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    return at.double()[:, None] + torch.zeros(table.shape[1])
+
+
+@pytest.mark.parametrize(
+    "function, pointers",
+    [
+        (rows, {"at": "V"}),
+        (rows_by_mask, {"at": "V"}),
+        (cross_entropy, {"at": "V"}),
+        (nothing, {}),
+    ],
+)
+def test_what_an_index_is_for_is_asked_of_the_reference(
+    function: Any, pointers: dict[str, str], make: Any
+) -> None:
+    operator = Operator("local", make(TABLE).name)
+    forward = Forward(operator, Reference("here", function, None), lambda _: None)
+    assert forward.pointers == pointers
+    case = Case(operator.name, {"T": "f32"}, {"V": 70_000, "D": 2, "N": 500})
+    (_, at) = forward.prepare(case).values
+    assert (int(at.max()) > 60_000) == bool(pointers)
 
 
 # ---- smaller cases ----

@@ -191,6 +191,7 @@ class Bench:
             yield "values", needs, plan.large()
             if not backward or depth == "full":
                 yield "values", {tag}, plan.streaming()
+                yield "values", {tag}, plan.counted()
         if not backward and forward.operator.gradient is not None:
             yield "autograd", {"gradient"}, plan.tiny(4, "f64")
             yield "autograd", {"gradient"}, plan.tiny(2)
@@ -248,7 +249,7 @@ class Bench:
         if judge == "refused":
             return leaks.judge_refused_leaks(subject, case)
         if judge == "huge":
-            return huge.judge_huge(subject.operator, case, self.phase, self.device)
+            return huge.judge_huge(subject, case)
         if judge == "stream":
             return stream.judge_stream(subject, case)
         assert isinstance(subject, Forward)

@@ -17,6 +17,7 @@ PROFILES = {
     "ties": "small whole numbers, many of them equal",
     "constant": "all the same",
     "zeros": "all 0",
+    "late": "0 but for the last hundred",
     "nan": "NaN here and there",
     "inf": "infinities here and there",
     "special": "NaN, infinities, zeros of both signs, denormals and ends of the range here and there",
@@ -34,6 +35,7 @@ LAYOUTS = {
 # index that is off by a round number finds other values.
 PERIOD = 262_147
 REPEATED = ("normal", "positive", "wide", "offset", "ties")
+LATE = 100
 FLOAT_JUNK, INT_JUNK = float("nan"), 77
 
 
@@ -131,6 +133,10 @@ def values(
     profile: str, shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator, below: int = 0
 ) -> torch.Tensor:
     n = math.prod(shape)
+    if profile == "late":
+        x = torch.zeros(n, dtype=dtype)
+        x[-LATE:] = values("positive", (min(n, LATE),), dtype, gen, below)
+        return x.view(shape)
     if n > PERIOD and profile in REPEATED:
         block = values(profile, (PERIOD,), dtype, gen, below)
         return block.repeat(-(-n // PERIOD))[:n].view(shape)

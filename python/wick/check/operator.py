@@ -13,6 +13,7 @@ from ..bench.inputs import DTYPES
 from .case import Case, CaseError, parse
 
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
+COUNTS = (torch.int32, torch.int64)  # what places and numbers of elements are kept in
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,13 @@ class Operator:
     @property
     def free_dims(self) -> list[str]:
         return list(self.dims)
+
+    @property
+    def counted_dims(self) -> list[str]:
+        """Those that leave a whole number: which element, or how many of them."""
+        left = [p for p in self.outputs if p.kind == "int" or DTYPES.get(p.element) in COUNTS]
+        taken = [d for d in self.dims if any(d in p.sizes for p in self.tensors)]
+        return [d for d in taken if any(d not in p.sizes for p in left)]
 
     def plan(self, case: Case) -> tuple[list[Any], list[Any], int, int]:
         """Shapes and types of a case's inputs and outputs, and the bytes moved; raises RuntimeError

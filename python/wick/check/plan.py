@@ -24,6 +24,7 @@ LARGE = (65_535, 65_537, 131_073, 300_007, 1_048_579)
 LARGE_VALUES = ("normal", "ties", "positive", "ties", "ties")  # sums of ties are exact
 PACK = 16  # elements that are loaded at once, at most
 STREAMING = 34 << 20  # bytes: a result that goes past the caches
+COUNTED = 2**24 + 100_003
 BUDGET = 1_500_000  # elements of a tensor whose sizes are drawn
 MOST_TYPES = 12  # choices of element types
 SWEEP_VALUES = ("normal", "positive", "wide", "ties")
@@ -168,8 +169,17 @@ class Planner:
             if turn == 0 and len(dims) > 1:
                 yield self.base(types, {name: _in_packs(n) for name, n in dims.items()})
 
+    def counted(self) -> Iterator[Case]:
+        """More elements than a float can count, in the smallest types."""
+        types = min(self.types(), key=lambda t: sum(DTYPES[k].itemsize for k in t.values()))
+        for name in self.op.counted_dims:
+            dims = {n: () if leading else 1 for n, leading in self.op.dims.items()}
+            dims[name] = (COUNTED,) if self.op.dims[name] else COUNTED
+            for values in ("positive", "late"):
+                yield self.base(types, dims, values=values)
+
     def values(self) -> Iterator[Case]:
-        names = [p for p in PROFILES if p not in ("normal", "wide")]
+        names = [p for p in PROFILES if p not in ("normal", "wide", "late")]
         for types in self.types():
             for profile in names:
                 if profile == "big" and not _has_narrow(types):
@@ -239,7 +249,7 @@ class Planner:
     def drawn(self, count: int, operator: Operator | None = None) -> Iterator[Case]:
         """Everything at random."""
         every = self.layout_choices(operator)
-        kinds = [p for p in PROFILES if p != "big"]
+        kinds = [p for p in PROFILES if p not in ("big", "late")]
         for types in self.types():
             for _ in range(count):
                 case = self.base(types, self.odd_dims(), values=self.random.choice(kinds))

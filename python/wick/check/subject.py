@@ -7,6 +7,7 @@ are drawn, inputs saved, outputs computed by the operator itself.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +19,7 @@ from . import draw, guarded
 from .case import Case
 from .operator import DTYPES, Operator, Parameter, candidates
 from .oracle import ByGradient, ByReference, ByWidest, Oracle, Unanswered, working_type
+from .pointers import find_pointers, is_for_finding
 from .reference import Reference, broken, is_for_memory
 
 Phase = Callable[[str], None]
@@ -178,12 +180,21 @@ class Forward:
     def _draw_tensor(
         self, case: Case, p: Parameter, shape: tuple[int, ...], dtype: torch.dtype
     ) -> torch.Tensor:
-        if self.operator.is_arithmetic(p.element) or dtype.is_floating_point:
+        if not is_for_finding(self.operator, p, dtype):
             return tensor(case, p.name, shape, dtype, -1 if self.operator.is_whole else 0)
         if dtype.itemsize == 1 and self.reference is not None and case.seed % 2:
             # Bytes may be data: as indices they are too large, as the reference will say.
             return tensor(case.but(values=WHOLE.get(case.values, "wide")), p.name, shape, dtype)
-        return tensor(case, p.name, shape, dtype, _smallest(case))
+        return tensor(case, p.name, shape, dtype, self._below(case, p))
+
+    @functools.cached_property
+    def pointers(self) -> dict[str, str]:
+        """By input the dim that its numbers are places in, as far as the reference knows."""
+        return {} if self.reference is None else find_pointers(self.operator, self.reference)
+
+    def _below(self, case: Case, p: Parameter) -> int:
+        dim = self.pointers.get(p.name)
+        return _smallest(case.dims if dim is None else {dim: case.dims[dim]})
 
 
 def _beyond_all(op: Operator, case: Case) -> bool:
@@ -193,11 +204,9 @@ def _beyond_all(op: Operator, case: Case) -> bool:
     return not usual and case.values not in ("nan", "inf", "special")
 
 
-def _smallest(case: Case) -> int:
+def _smallest(dims: dict[str, Any]) -> int:
     """The smallest dim: below it, an index fits whatever it is for."""
-    sizes = [
-        s for size in case.dims.values() for s in (size if isinstance(size, tuple) else (size,))
-    ]
+    sizes = [s for size in dims.values() for s in (size if isinstance(size, tuple) else (size,))]
     return max(1, min([s for s in sizes if s > 0], default=1))
 
 

@@ -6,6 +6,7 @@
  *    2  memory     nothing is written for an empty tensor
  *    3  forward    NaN counts
  *    4  forward    the number is kept in 16 bits
+ *    5  forward    the number is counted in a float
  */
 #include <wick/op.h>
 
@@ -17,7 +18,11 @@ WICK_OP(count, "x: T[*N], limit: float = 0.0 -> n: int where T: f32 f64");
 
 WICK_IMPL wick_status count_cpu(wick_ctx *ctx, const T *x, double limit, int64_t *n, int64_t N)
 {
+#if FAULT == 5
+    float found = 0;
+#else
     int64_t found = 0;
+#endif
     (void)ctx;
     for (int64_t i = 0; i < N; i++) {
         const bool above = FAULT == 1   ? x[i] >= (T)limit
@@ -26,6 +31,6 @@ WICK_IMPL wick_status count_cpu(wick_ctx *ctx, const T *x, double limit, int64_t
         found += above;
     }
     if (FAULT == 2 && N == 0) return WICK_OK;
-    *n = FAULT == 4 ? (int16_t)found : found;
+    *n = FAULT == 4 ? (int16_t)found : (int64_t)found;
     return WICK_OK;
 }

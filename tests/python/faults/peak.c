@@ -18,6 +18,7 @@
  *   14  forward    rows of one column are NaN
  *   15  memory     the column behind the last is read
  *   16  forward    infinity is not the largest
+ *   17  forward    at is kept in a float
  */
 #include <wick/op.h>
 
@@ -60,6 +61,7 @@ WICK_IMPL wick_status peak_cpu(wick_ctx *ctx, const wick_view *x, T *v, int64_t 
         for (volatile int64_t k = 0; C == 1; k = !k) {
         }
 #endif
+        if (FAULT == 17) best = (int64_t)(float)best;
         if (FAULT == 14 && C == 1) most = (A)NAN;
         v[r] = wick_T(most);
         at[r] = FAULT == 7 ? r * C + best : FAULT == 9 ? (int64_t)(int8_t)best : best;

@@ -8,6 +8,9 @@
  *    4  gradient   a row that is picked twice gets one gradient
  *    5  memory     the gradient of rows that are not picked is not written
  *    6  threads    the gradient is added to by all threads at once
+ *    7  forward    the index is kept in 16 bits
+ *    8  huge       where a row begins is kept in 32 bits
+ *    9  huge       where a row of the gradient begins is kept in 32 bits
  */
 #include <wick/op.h>
 
@@ -27,13 +30,15 @@ WICK_IMPL wick_status pick_cpu(wick_ctx *ctx, const T *x, const int64_t *index, 
     for (int64_t m = 0; m < M; m++) {
         int64_t at = FAULT == 1 ? (int8_t)index[m] : index[m];
         if (FAULT == 1 && at < 0) at += 128;
+        if (FAULT == 7) at = (uint16_t)at;
         if (at < 0 || at >= N) {
             if (FAULT != 2) free(room);
             return wick_fail(ctx, WICK_EINVAL, "index[%lld] is %lld, expected less than %lld",
                              (long long)m, (long long)at, (long long)N);
         }
         if (FAULT == 3 && at == N - 1 && N > 1) at--;
-        memcpy(y + m * C, x + at * C, (size_t)C * sizeof(T));
+        const int64_t from = FAULT == 8 ? (int64_t)(uint32_t)(at * C * 2) / 2 : at * C;
+        memcpy(y + m * C, x + from, (size_t)C * sizeof(T));
     }
     free(room);
     return WICK_OK;
@@ -51,7 +56,8 @@ static wick_status add_rows(void *arg, int64_t begin, int64_t end)
     const job *j = arg;
     for (int64_t m = begin; m < end; m++)
         for (int64_t c = 0; c < j->C; c++) {
-            T *to = &j->dx[j->index[m] * j->C + c];
+            const int64_t row = j->index[m] * j->C;
+            T *to = &j->dx[(FAULT == 9 ? (int64_t)(uint32_t)(row * 2) / 2 : row) + c];
             *to = wick_T((FAULT == 4 ? 0 : wick_A(*to)) + wick_A(j->dy[m * j->C + c]));
         }
     return WICK_OK;

@@ -2,6 +2,8 @@
 
 Inputs are zeros but for their tail, and of a result only the tail is kept (src/trial/zone.c), so that
 this needs no memory to speak of. The tail is compared with what the operator makes of the tail alone.
+Whole numbers may be places: a result then lies further on by as many rows as are in front, and an input
+is made to point at the tail.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from ..case import Case
 from ..device import synchronize
 from ..finding import Result
 from ..guarded import AT_ONCE, Manner, Zone
-from ..operator import DTYPES, Operator
+from ..operator import COUNTS, DTYPES, Operator
 from ..plan import PACK
+from ..subject import Backward, Forward
 from .values import place
 
 ELEMENTS = 2**31 + 2**21
@@ -30,11 +33,11 @@ BEFORE = 30_011  # rows of zeros, to see whether they make a difference
 
 def plan_huge(op: Operator, packs: bool = False) -> list[Case]:
     """One dim is large. Another one in a further case where no tensor ties the two together: those
-    beside it in a tensor are of a row, or of parameters, and small in life. packs: once more with rows
-    that can be loaded in packs."""
+    beside it in a tensor are of a row, or of parameters, and small in life; or where a result may be
+    a place in it. packs: once more with rows that can be loaded in packs."""
     found, tied = [], set()
     for dim, case in _cases(op).items():
-        if dim not in tied:
+        if dim not in tied or dim in op.counted_dims:
             found.append(case)
             tied |= _tied_to(op, dim)
             in_packs = _cases(op, PACK).get(dim, case)
@@ -44,11 +47,13 @@ def plan_huge(op: Operator, packs: bool = False) -> list[Case]:
 
 
 def _cases(op: Operator, few: int = 3) -> dict[str, Case]:
-    """By the dim that is large; of the smallest types. few: what the others are."""
-    types = {
-        name: min(kinds, key=lambda k: (DTYPES[k].itemsize, k != "f16"))
-        for name, kinds in op.variables.items()
-    }
+    """By the dim that is large; of small types. few: what the others are."""
+    types = {}
+    for name, kinds in op.variables.items():
+        if op.is_arithmetic(name):
+            types[name] = min(kinds, key=lambda k: (DTYPES[k].itemsize, k != "f16"))
+        else:  # a place in what is huge takes bits
+            types[name] = max(kinds, key=lambda k: DTYPES[k].itemsize)
     scalars = {p.name: scalar(p) for p in op.scalars}
     found = {}
     for dim in _candidates(op):
@@ -111,61 +116,95 @@ def _large_dim(op: Operator, case: Case) -> str:
 # ---- the calls ----
 
 
-def judge_huge(op: Operator, case: Case, phase: Any, device: torch.device) -> Result:
+def judge_huge(subject: Forward | Backward, case: Case) -> Result:
     """Where rows hang together, the same is done in another dim as well, if they do not there."""
-    result, alone = _judge_case(op, case, phase, device, False)
-    for other in _cases(op).values():
+    result, alone = _judge_case(subject, case, False)
+    for other in _cases(subject.operator).values():
         if alone or result.findings or result.refused or result.skipped:
             return result
         if other.dims != case.dims:
-            found, alone = _judge_case(op, other, phase, device, True)
+            found, alone = _judge_case(subject, other, True)
             result.findings += found.findings
     if not alone:
         result.notes.append("huge: rows hang together, only that it does not crash was judged")
     return result
 
 
-def _judge_case(
-    op: Operator, case: Case, phase: Any, device: torch.device, only_alone: bool
-) -> tuple[Result, bool]:
+def _judge_case(subject: Forward | Backward, case: Case, only_alone: bool) -> tuple[Result, bool]:
     """And whether a result's rows hang on nothing but themselves. only_alone: else do nothing."""
+    op, device = subject.operator, subject.device
     dim = _large_dim(op, case)
-    result = Result(judged=["huge"])
     if device.type != "cpu" and (why := _too_large(op, case, device)):
         return Result(skipped=why), False
-    small = _sized(op, case, dim, ROWS)
+    small, longer = _sized(op, case, dim, ROWS), _sized(op, case, dim, BEFORE + ROWS)
     tail = _inputs(op, small)
-    expected = _call(op, small, tail, phase, device)
+    expected = _call(subject, small, tail)
     if expected.refused:
         return Result(refused=expected.message), False
-    longer = _sized(op, case, dim, BEFORE + ROWS)
-    padded = _call(op, longer, _padded(op, longer, tail), phase, device)
-    independent = [
-        not padded.refused and _tails_agree(a, b) for a, b in zip(padded.results, expected.results)
-    ]
-    if only_alone and not any(independent):
-        return result, False
-    if device.type == "cpu":
-        values = _huge_inputs(op, case, tail)
-        outcome = _call(op, case, values, phase, device)
-        outcome.results += [_end_of(v, ROWS) for p, v in zip(op.inputs, values) if p.in_place]
-    else:
-        outcome = _call(op, case, _padded(op, case, tail, device), phase, device)
-    if outcome.refused:
-        result.refused = outcome.message
-        return result, any(independent)
-    names = [p.name for p in op.outputs] + [p.name for p in op.inputs if p.in_place]
-    for name, got, wanted, alone in zip(names, outcome.results, expected.results, independent):
-        if alone and not _tails_agree(got, wanted):
-            where = f"dim {dim} = {case.dims[dim]}"
-            result.add(
-                "huge",
-                f"values-{name}",
-                f"the end of {name} is wrong when it has more than 2^31 elements",
-                f"{where}: it should be what the operator gives for the last {ROWS} rows alone",
-                _first_difference(name, got, wanted),
-            )
-    return result, any(independent)
+    result, known = Result(judged=["huge"]), set()
+    front = _rows(op, case, dim) - ROWS
+    for pointer in (None, *_pointers(subject, dim, tail, front)):
+        padded = _call(subject, longer, _padded(op, longer, _aimed(tail, pointer, BEFORE)))
+        moves = {} if padded.refused else _moves(padded.results, expected.results)
+        fresh = {k: move for k, move in moves.items() if k not in known}
+        if not fresh and (only_alone or pointer is not None):
+            continue
+        known |= set(fresh)
+        outcome = _call_huge(subject, case, _aimed(tail, pointer, front))
+        if outcome.refused:
+            result.refused = outcome.message
+            break
+        for k, move in fresh.items():
+            got, wanted = outcome.results[k], expected.results[k]
+            if _holds(wanted, move * front) and not _tails_agree(got, wanted, move * front):
+                name = (op.outputs + [p for p in op.inputs if p.in_place])[k].name
+                result.add(
+                    "huge",
+                    f"values-{name}",
+                    f"the end of {name} is wrong when it has more than 2^31 elements",
+                    f"dim {dim} = {case.dims[dim]}: it should be what the operator gives for the "
+                    f"last {ROWS} rows alone",
+                    _first_difference(name, got, wanted, move * front),
+                )
+    return result, bool(known)
+
+
+def _rows(op: Operator, case: Case, dim: str) -> int:
+    return math.prod(case.dims[dim]) if op.dims[dim] else case.dims[dim]
+
+
+def _pointers(subject: Forward | Backward, dim: str, tail: list[Any], front: int) -> list[int]:
+    """Inputs that hold places in this dim, and can hold any."""
+    forward = subject.forward if isinstance(subject, Backward) else subject
+    inputs = enumerate(subject.operator.inputs)
+    held = [i for i, p in inputs if p.is_tensor and forward.pointers.get(p.name) == dim]
+    return [i for i in held if _holds(tail[i], front)]
+
+
+def _aimed(tail: list[Any], pointer: int | None, front: int) -> list[Any]:
+    """The same, pointing as many rows further on."""
+    values = list(tail)
+    if pointer is not None:
+        values[pointer] = tail[pointer] + front
+    return values
+
+
+def _holds(value: Any, more: int) -> bool:
+    """Its type has room for what is larger by so much."""
+    x = torch.as_tensor(value)
+    return x.numel() == 0 or more == 0 or int(x.max()) + more <= torch.iinfo(x.dtype).max
+
+
+def _moves(longer: list[Any], expected: list[Any]) -> dict[int, int]:
+    """Results whose rows hang on nothing but themselves: 0 where they are the same, 1 where they are
+    larger by the rows in front."""
+    found = {}
+    for k, (a, b) in enumerate(zip(longer, expected)):
+        if _tails_agree(a, b):
+            found[k] = 0
+        elif torch.as_tensor(b).dtype in COUNTS and _tails_agree(a, b, BEFORE):
+            found[k] = 1
+    return found
 
 
 def _inputs(op: Operator, case: Case) -> list[Any]:
@@ -243,17 +282,26 @@ def _end_of(value: Any, rows: int) -> torch.Tensor:
     return torch.frombuffer(raw, dtype=value.dtype)
 
 
-def _call(
-    op: Operator, case: Case, values: list[Any], phase: Any, device: torch.device
-) -> guarded.Outcome:
-    if device.type != "cpu":
-        return _call_on(op, values, phase, device)
+def _call_huge(subject: Forward | Backward, case: Case, tail: list[Any]) -> guarded.Outcome:
+    op = subject.operator
+    if subject.device.type != "cpu":
+        return _call(subject, case, _padded(op, case, tail, subject.device))
+    values = _huge_inputs(op, case, tail)
+    outcome = _call(subject, case, values)
+    outcome.results += [_end_of(v, ROWS) for p, v in zip(op.inputs, values) if p.in_place]
+    return outcome
+
+
+def _call(subject: Forward | Backward, case: Case, values: list[Any]) -> guarded.Outcome:
+    op = subject.operator
+    if subject.device.type != "cpu":
+        return _call_on(op, values, subject.phase, subject.device)
     _, outputs, _, _ = op.plan(case)
     shapes = [None if s is None else (s[0], DTYPES[s[1]]) for s in outputs]
-    phase("operator")
+    subject.phase("operator")
     manner = Manner(threads=2, order=AT_ONCE)
     outcome = guarded.run(op, values, [True] * len(op.outputs), shapes, manner)
-    phase("judge")
+    subject.phase("judge")
     return outcome
 
 
@@ -275,23 +323,25 @@ def _call_on(op: Operator, values: list[Any], phase: Any, device: torch.device) 
     return guarded.Outcome(results=rows)
 
 
-def _ends(a: Any, b: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _ends(a: Any, b: Any, more: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """more: what the first is larger by, which is taken off."""
     x, y = torch.as_tensor(a).flatten(), torch.as_tensor(b).flatten()
     n = min(x.numel(), y.numel())
-    return x[x.numel() - n :].double(), y[y.numel() - n :].double()
+    return x[x.numel() - n :].double() - more, y[y.numel() - n :].double()
 
 
-def _wrong(a: Any, b: Any) -> torch.Tensor:
+def _wrong(a: Any, b: Any, more: int) -> torch.Tensor:
     """Wrong by more than the order of additions explains."""
-    x, y = _ends(a, b)
+    x, y = _ends(a, b, more)
     return ~(((x - y).abs() <= 0.02 * torch.maximum(x.abs(), y.abs())) | (x == y))
 
 
-def _tails_agree(a: Any, b: Any) -> bool:
-    return a is None or b is None or not bool((_wrong(a, b)).any())
+def _tails_agree(a: Any, b: Any, more: int = 0) -> bool:
+    return a is None or b is None or not bool((_wrong(a, b, more)).any())
 
 
-def _first_difference(name: str, got: Any, wanted: Any) -> str:
-    x, y = _ends(got, wanted)
-    flat = int(_wrong(got, wanted).nonzero()[0])
-    return f"{place(name, (flat - x.numel(),))} (flat) is {x[flat]:g}, expected {y[flat]:g}"
+def _first_difference(name: str, got: Any, wanted: Any, more: int) -> str:
+    x, y = _ends(got, wanted, more)
+    flat = int(_wrong(got, wanted, more).nonzero()[0])
+    where = place(name, (flat - x.numel(),))
+    return f"{where} (flat) is {x[flat] + more:.15g}, expected {y[flat] + more:.15g}"

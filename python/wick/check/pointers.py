@@ -1,0 +1,109 @@
+"""Which inputs hold places, and in what: rows of a table, classes of a loss.
+
+The reference is asked. Either it takes places up to the last one of a dim, and refuses what comes after.
+Or, with more rows in front and numbers that are larger by as many, it says the same as before, and
+something else where the numbers have stayed as they were.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import draw
+from .case import Case
+from .operator import DTYPES, Operator, Parameter, candidates
+from .oracle import cast_floats
+from .reference import Reference
+
+FEW, FRONT = 3, 5  # the size of dims, and how many rows are put in front
+
+
+def is_for_finding(op: Operator, p: Parameter, dtype: torch.dtype) -> bool:
+    """Its whole numbers are not computed with."""
+    return not (op.is_arithmetic(p.element) or dtype.is_floating_point)
+
+
+def find_pointers(op: Operator, reference: Reference) -> dict[str, str]:
+    """By input the dim that its numbers are places in, where there is one."""
+    types = {n: max(kinds, key=lambda k: DTYPES[k].itemsize) for n, kinds in op.variables.items()}
+    found = {}
+    for p in op.tensors:
+        kind = types.get(p.element, p.element)
+        if is_for_finding(op, p, DTYPES[kind]) and DTYPES[kind] != torch.bool:
+            dims = [dim for dim in op.dims if _points_into(op, reference, types, p.name, dim)]
+            if len(dims) == 1:
+                found[p.name] = dims[0]
+    return found
+
+
+def _points_into(
+    op: Operator, reference: Reference, types: dict[str, str], name: str, dim: str
+) -> bool:
+    dims: dict[str, Any] = {n: (FEW,) if leading else FEW for n, leading in op.dims.items()}
+    few = Case(op.name, types, dims)
+    more = few.with_dim(dim, (FEW + FRONT,) if op.dims[dim] else FEW + FRONT)
+
+    def answers(inputs: dict[str, Any]) -> list[Any] | None:
+        try:
+            return reference(op, {n: cast_floats(v, torch.float64) for n, v in inputs.items()})
+        except Exception:  # not what the operator is for; or a mistake, which others will tell
+            return None
+
+    try:
+        before = _inputs(op, reference, few)
+        after = _with_front(op, more, before)
+        raised = _with_front(op, more, {**before, name: before[name] + FRONT})
+    except RuntimeError:  # no sizes of this operator
+        return False
+    last = {**after, name: torch.full_like(after[name], FEW + FRONT - 1)}
+    if answers(last) is not None and answers({**last, name: last[name] + 1}) is None:
+        return True
+    expected = answers(before)
+    moved = _ends_alike(answers(raised), expected)
+    return moved and not _ends_alike(answers(after), expected)
+
+
+def _inputs(op: Operator, reference: Reference, case: Case) -> dict[str, Any]:
+    about, _, _, _ = op.plan(case)
+    inputs: dict[str, Any] = {}
+    for p, a in zip(op.inputs, about):
+        if p.dim is not None:
+            inputs[p.name] = case.dims[p.dim]
+        elif p.is_tensor:
+            gen = draw.generator(0, p.name)
+            inputs[p.name] = draw.values("positive", tuple(a[0]), DTYPES[a[1]], gen, FEW)
+        elif not p.is_scalar:
+            inputs[p.name] = tuple(a[0])
+        elif p.name not in reference.defaults:
+            inputs[p.name] = candidates(p)[0]
+    return inputs
+
+
+def _with_front(op: Operator, case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
+    """The inputs in the sizes of a case, with zeros in front of what they were."""
+    about, _, _, _ = op.plan(case)
+    found = dict(inputs)
+    for p, a in zip(op.inputs, about):
+        if p.dim is not None:
+            found[p.name] = case.dims[p.dim]
+        elif p.kind == "shape":
+            found[p.name] = tuple(a[0])
+        elif p.is_tensor:
+            x = torch.zeros(tuple(a[0]), dtype=inputs[p.name].dtype)
+            _end(x, inputs[p.name].shape).copy_(inputs[p.name])
+            found[p.name] = x
+    return found
+
+
+def _end(x: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+    """What lies behind the rows in front."""
+    return x[tuple(slice(n - s, None) for n, s in zip(x.shape, shape))]
+
+
+def _ends_alike(longer: list[Any] | None, expected: list[Any] | None) -> bool:
+    pairs = [(a, b) for a, b in zip(longer or [], expected or []) if isinstance(b, torch.Tensor)]
+    return bool(pairs) and all(
+        torch.allclose(_end(a, b.shape).double(), b.double(), equal_nan=True) for a, b in pairs
+    )
