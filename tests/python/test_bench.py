@@ -687,6 +687,8 @@ class FakeDevice:
     def empty_copy(self):
         return {"nothing": ("n", {"n": 1e-5})}
 
+    arithmetic = staticmethod(lambda dtype: dtype)
+
     def product(self, dtype):
         if dtype is torch.int64:
             raise RuntimeError("not implemented")
@@ -713,6 +715,25 @@ def test_the_floor_is_the_copys_time_or_the_products() -> None:
         assert found == (pytest.approx(1e-5), "bytes")
     assert roof.floor(10_000, 10_000, "warm", 1e9, torch.float32) == (pytest.approx(1e-3), "flops")
     assert roof.floor(10_000, 10_000, "warm", 1e9, torch.int64) == (pytest.approx(1e-5), "bytes")
+
+
+@pytest.mark.parametrize("stored", [torch.float16, torch.bfloat16])
+def test_halves_are_computed_in_f32_on_the_cpu(host: Host, stored: torch.dtype) -> None:
+    """Torch's own product of halves is many times slower there, and no limit."""
+    made: list[torch.dtype] = []
+
+    class Cpu(FakeDevice):
+        arithmetic = host.arithmetic
+
+        def product(self, dtype):
+            made.append(dtype)
+            return super().product(dtype)
+
+    roof = floor.Roof(Cpu())
+    assert roof.floor(0, 0, "warm", 1e9, stored) == (pytest.approx(1e-3), "flops")
+    assert roof.flop_rate(torch.int32) is None
+    assert made == [torch.float32] and list(roof.facts()["flops_per_s"]) == ["float32"]
+    assert cuda.Cuda.arithmetic(None, stored) is stored
 
 
 def test_the_copy_takes_no_more_memory_than_there_is() -> None:

@@ -157,6 +157,10 @@ class Cuda:
     def empty_copy(self) -> dict[str, tuple[str, dict[str, Any]]]:
         return {}  # a launch is a matter of time, not of bytes: see Roof
 
+    def arithmetic(self, dtype: torch.dtype) -> torch.dtype | None:
+        """Every type in itself: the units that multiply f16 and bf16 take them as they are."""
+        return dtype
+
     def product(self, dtype: torch.dtype) -> tuple[int, str, dict[str, Any]]:
         n = 8192 if dtype.itemsize <= 4 else 4096
         a, b = (torch.randn(n, n, device=self._device).to(dtype) for _ in range(2))

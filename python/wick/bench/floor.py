@@ -138,8 +138,12 @@ class Roof:
 
     # ---- flops ----
 
-    def flop_rate(self, dtype: torch.dtype) -> float | None:
-        """Flops per second of a matrix product of this type; None where torch has none."""
+    def flop_rate(self, stored: torch.dtype) -> float | None:
+        """Flops per second of a matrix product, in the type that elements of this one are computed in;
+        None where there is none."""
+        dtype = self.device.arithmetic(stored)
+        if dtype is None:
+            return None
         if dtype not in self._flops:
             try:
                 flops, stmt, names = self.device.product(dtype)

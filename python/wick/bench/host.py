@@ -246,6 +246,13 @@ class Host:
         """What a statement of `copies` costs by itself."""
         return {"nothing": ("copy(64, 64, 0, 64, 0, 1)", {"copy": _wick.copy})}
 
+    def arithmetic(self, dtype: torch.dtype) -> torch.dtype | None:
+        """What operators compute in: f16 and bf16 in f32 (A). Torch's products of whole numbers are a
+        plain loop, and no limit."""
+        if not dtype.is_floating_point:
+            return None
+        return torch.float32 if dtype.itemsize < 4 else dtype
+
     def product(self, dtype: torch.dtype) -> tuple[int, str, dict[str, Any]]:
         """A matrix product large enough to keep every core busy: its flops, and the statement."""
         n = 768
