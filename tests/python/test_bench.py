@@ -114,14 +114,15 @@ def test_sizes_from_a_file(folder: Path) -> None:
     assert first == Case({"N": (2, 3), "C": 4}, {"T": "f32"}, {}, ())
     assert second == Case({"N": (5,), "C": 7}, {"T": "f64"}, {"by": 0.5}, ("bias",))
     assert first.words() == "N=2x3 C=4" and second.words() == "N=5 C=7 by=0.5 bias=none"
-    assert (operator.flops(first), operator.flops(second)) == (48, 70)
+    assert [operator.declared("flops", case) for case in (first, second)] == [48, 70]
+    assert operator.declared("bytes", first) is None
     backward = operator_in(folder, 1)
     assert [case.words() for case in backward.cases(())] == [
         "N=2x3 C=4",
         "N=5 C=7 by=0.5",
         "N=3 C=3",
     ]
-    assert backward.flops(backward.cases(())[0]) == 24
+    assert backward.declared("flops", backward.cases(())[0]) == 24
 
 
 def test_the_sizes_that_the_page_shows(make) -> None:
@@ -146,7 +147,7 @@ WICK_IMPL wick_status OP_backward_cpu(wick_ctx *ctx, const T *dy, T *dx, int64_t
     assert (second.types, second.absent) == ({"T": "bf16"}, ("bias",))
     assert second.scalars == {"scale": 0.5, "mode": "mean"}
     backward = shapes.cases(names[1], both[names[1]])[0]
-    assert shapes.flops_of(names[1], both[names[1]], backward) == 5 * 8 * 2048 * 4096
+    assert shapes.declared("flops", names[1], both[names[1]], backward) == 5 * 8 * 2048 * 4096
 
 
 def test_types_that_are_asked_for_win(folder: Path) -> None:
@@ -187,9 +188,9 @@ def test_a_formula_that_is_wrong_names_its_place(folder: Path) -> None:
     case = Case({"N": (2,), "C": 3}, {"T": "f32"})
     own = Shapes(f"[{operator.name}]\nflops: N*K", "sizes")
     with pytest.raises(ShapesError, match="sizes:2: K is not a number, a name"):
-        own.flops_of(operator.name, operator.parameters, case)
+        own.declared("flops", operator.name, operator.parameters, case)
     for_all = Shapes("flops: N*K", "sizes")
-    assert for_all.flops_of(operator.name, operator.parameters, case) is None
+    assert for_all.declared("flops", operator.name, operator.parameters, case) is None
     known = {operator.name: operator.parameters}
     for text, message in (
         ("flops: N*K", "sizes:1: K is no dim and no number: C, N, by"),
@@ -199,6 +200,46 @@ def test_a_formula_that_is_wrong_names_its_place(folder: Path) -> None:
         with pytest.raises(ShapesError, match=message):
             Shapes(text, "sizes").check(known)
     Shapes("flops: by*N*C", "sizes").check(known)
+
+
+@pytest.mark.parametrize(
+    "formula, message",
+    [
+        ("9**9**9**9", "sizes:1: flops: 9[*][*]9[*][*]9[*][*]9 is too large a number"),
+        ("N/0", "sizes:1: flops: N/0 divides by 0 at N=2 C=3"),
+        ("N-C", "sizes:1: flops: N-C is -1 at N=2 C=3, expected 0 or more"),
+        ("(N-C)**0.5", "sizes:1: -1 [*][*] 0.5 is not a number"),
+        ("1e999", "sizes:1: flops: 1e999 is inf at N=2 C=3"),
+        ("(" * 9999, "is not a formula"),
+    ],
+)
+def test_a_formula_without_a_value_is_told(folder: Path, formula: str, message: str) -> None:
+    operator = operator_in(folder)
+    case = Case({"N": (2,), "C": 3}, {"T": "f32"})
+    with pytest.raises((ShapesError, ValueError), match=message):
+        Shapes(f"flops: {formula}", "sizes").declared(
+            "flops", operator.name, operator.parameters, case
+        )
+
+
+def test_bytes_that_are_declared(folder: Path, host: Host) -> None:
+    """In place of the signature's; a type is the bytes of its elements."""
+    source = source_in(folder)
+    sizes = source.with_name(f"{source.stem}.shapes.txt")
+    sizes.write_text(f"N=2 C=3 T=f64\n[{source.stem}]\nbytes: 10*N*T\n")
+    operator, backward = operator_in(folder), operator_in(folder, 1)
+    (case,) = operator.cases(())
+    assert operator.declared("bytes", case) == 160
+    assert backward.declared("bytes", backward.cases(())[0]) is None
+    roof = floor.Roof(host)
+    roof.curves["warm"] = floor.Curve([1, 1000], [1e-9, 1e-6])
+    effort = rows.Effort(rounds=1, sample_s=1e-6, least=1)
+    (row,) = rows.measure(operator, case, host, roof, ("warm",), ("wick",), {}, effort, 0)
+    assert (row.moved_bytes, row.declared_bytes, row.read_bytes) == (160, 160, 72)
+    assert row.floor_s == pytest.approx(160e-9)
+    assert rows.Row.from_record(json.loads(json.dumps(row.record()))).moved_bytes == 160
+    operator.given = Shapes("bytes: 7", "--size")
+    assert operator.declared("bytes", case) == 7
 
 
 @pytest.mark.parametrize(
@@ -503,7 +544,7 @@ def test_files_of_the_shipped_operators_are_found_and_fit() -> None:
         forward = operator.forward()
         assert operator.reference() or (forward and forward.reference()), operator.name
         for case in operator.cases(()):
-            flops = operator.flops(case)
+            flops = operator.declared("flops", case)
             assert flops is None or flops >= 0
 
 
@@ -689,6 +730,11 @@ class FakeDevice:
 
     arithmetic = staticmethod(lambda dtype: dtype)
 
+    def updates(self, n):
+        return {"in place": ("n", {"n": 2 * n / 4e9 + 1e-5})}
+
+    empty_update = empty_copy
+
     def product(self, dtype):
         if dtype is torch.int64:
             raise RuntimeError("not implemented")
@@ -700,21 +746,26 @@ class FakeDevice:
     cold = warm
 
 
+def moving(n_bytes: int) -> inputs.Traffic:
+    return inputs.Traffic(n_bytes, n_bytes, False)
+
+
 class Silent:
     def step(self, *args): ...
 
 
 def test_the_floor_is_the_copys_time_or_the_products() -> None:
     roof = floor.Roof(FakeDevice())
-    roof.measure([4096, 1 << 20], ("warm", "cold"), Silent())
+    roof.measure([moving(4096), moving(1 << 20)], ("warm", "cold"), Silent())
     assert roof.rates["plain"] == pytest.approx(1e9) and roof.rates["streaming"] == pytest.approx(
         5e8
     )
     for cache in ("warm", "cold"):
-        found = roof.floor(10_000, 10_000, cache, None, torch.float32)
+        found = roof.floor(moving(10_000), cache, None, torch.float32)
         assert found == (pytest.approx(1e-5), "bytes")
-    assert roof.floor(10_000, 10_000, "warm", 1e9, torch.float32) == (pytest.approx(1e-3), "flops")
-    assert roof.floor(10_000, 10_000, "warm", 1e9, torch.int64) == (pytest.approx(1e-5), "bytes")
+    some = moving(10_000)
+    assert roof.floor(some, "warm", 1e9, torch.float32) == (pytest.approx(1e-3), "flops")
+    assert roof.floor(some, "warm", 1e9, torch.int64) == (pytest.approx(1e-5), "bytes")
 
 
 @pytest.mark.parametrize("stored", [torch.float16, torch.bfloat16])
@@ -730,7 +781,7 @@ def test_halves_are_computed_in_f32_on_the_cpu(host: Host, stored: torch.dtype) 
             return super().product(dtype)
 
     roof = floor.Roof(Cpu())
-    assert roof.floor(0, 0, "warm", 1e9, stored) == (pytest.approx(1e-3), "flops")
+    assert roof.floor(moving(0), "warm", 1e9, stored) == (pytest.approx(1e-3), "flops")
     assert roof.flop_rate(torch.int32) is None
     assert made == [torch.float32] and list(roof.facts()["flops_per_s"]) == ["float32"]
     assert cuda.Cuda.arithmetic(None, stored) is stored
@@ -753,31 +804,71 @@ def test_the_copy_takes_no_more_memory_than_there_is() -> None:
             return {"device": "cpu", "last_cache_bytes": 1 << 10}
 
     roof = floor.Roof(Small())
-    roof.measure([4096, 10**12], ("warm", "cold"), Silent())
+    roof.measure([moving(4096), moving(10**12)], ("warm", "cold"), Silent())
     assert max(asked) <= 1 << 19
     assert roof.curves["warm"].moved[-1] <= 300_000
-    found = roof.floor(10**12, 10**12, "cold", None, torch.float32)
+    found = roof.floor(moving(10**12), "cold", None, torch.float32)
     assert found == (pytest.approx(1000.0), "bytes")  # at the rate of the largest
 
 
-def test_an_empty_cache_is_never_better_than_a_full_one(monkeypatch) -> None:
+def test_an_empty_cache_is_never_better_than_a_full_one() -> None:
     seconds = {"warm": 2.0, "cold": 1.0}
-    monkeypatch.setattr(floor.Roof, "_copies", lambda self, n, cache: {"copy": seconds[cache]})
-    roof = floor.Roof(FakeDevice())
-    assert roof._at(4096, ["warm", "cold"]) == {"warm": 2.0, "cold": 2.0}
+    roof, both = floor.Roof(FakeDevice()), ["warm", "cold"]
+
+    def ways(n: int, cache: str) -> dict[str, float]:
+        return {"copy": seconds[cache]}
+
+    assert roof._at(4096, both, ways) == {"warm": 2.0, "cold": 2.0}
     seconds["cold"] = 3.0
-    assert roof._at(4096, ["warm", "cold"]) == {"warm": 2.0, "cold": 3.0}
-    assert roof._at(1 << 30, ["warm", "cold"]) == {"warm": 2.0, "cold": 2.0}
-    assert roof._at(4096, ["cold"]) == {"cold": 3.0}
+    assert roof._at(4096, both, ways) == {"warm": 2.0, "cold": 3.0}
+    assert roof._at(1 << 30, both, ways) == {"warm": 2.0, "cold": 2.0}
+    assert roof._at(4096, ["cold"], ways) == {"cold": 3.0}
 
 
 def test_the_rate_is_that_of_the_memory_worked_on() -> None:
     """An operator in place moves as much as a copy, over half the memory."""
     roof = floor.Roof(FakeDevice())
     roof.curves["warm"] = floor.Curve([1000, 2000], [1e-6, 4e-6])
-    assert roof.floor(2000, 2000, "warm", None, torch.float32)[0] == pytest.approx(4e-6)
-    assert roof.floor(2000, 1000, "warm", None, torch.float32)[0] == pytest.approx(2e-6)
-    assert roof.floor(0, 0, "warm", None, torch.float32) == (0.0, "bytes")
+
+    def seconds(*moves) -> float:
+        return roof.floor(inputs.Traffic(*moves), "warm", None, torch.float32)[0]
+
+    assert seconds(2000, 2000, False) == pytest.approx(4e-6)
+    assert seconds(2000, 1000, True) == pytest.approx(2e-6)
+    assert seconds(0, 0, False) == 0.0
+    roof.updates["warm"] = floor.Curve([1000, 2000], [1e-7, 5e-7])
+    assert seconds(2000, 1000, True) == pytest.approx(5e-7)
+    assert seconds(3000, 1000, True) == pytest.approx(7.5e-7)  # and something else is read
+    assert seconds(2000, 1000, False) == pytest.approx(2e-6)  # and something new is written
+    roof.updates["warm"] = floor.Curve([1000, 2000], [1e-5, 5e-5])
+    assert seconds(2000, 1000, True) == pytest.approx(2e-6)  # never above the copy
+
+
+def test_an_update_is_measured_where_something_is_in_place() -> None:
+    roof = floor.Roof(FakeDevice())
+    roof.measure([moving(8192)], ("warm",), Silent())
+    assert roof.facts()["update"] == {}
+    roof = floor.Roof(FakeDevice())
+    roof.measure([moving(8192), inputs.Traffic(8192, 4096, True)], ("warm",), Silent())
+    assert roof.facts()["update"]["warm"][0] == [4096, 8192]
+    found = roof.floor(inputs.Traffic(8192, 4096, True), "warm", None, torch.float32)
+    assert found[0] == pytest.approx(8192 / 4e9)
+
+
+def test_what_is_in_place() -> None:
+    parameters = _wick.parameters("wick", "add_out")
+    call = inputs.make("wick", "add_out", parameters, Case({"N": (4,)}, {"T": "f32"}), "cpu", 0)
+    assert call.traffic == inputs.Traffic(64, 48, True)
+    assert call.traffic.declared(16) == inputs.Traffic(16, 12, True)
+    assert call.traffic.declared(None) == call.traffic
+    places = [((4,), "f32")] * 3
+    assert not inputs.traffic_of(parameters, places, 48, 32).in_place
+
+
+def test_an_update_updates(host: Host) -> None:
+    ((stmt, names),) = host.updates(1 << 12).values()
+    timing.timer(stmt, names).timeit(3)
+    assert names["a"].sum() == -1024
 
 
 def test_a_gpus_small_copies_do_not_count_as_slow() -> None:
@@ -820,6 +911,10 @@ def a_row(**changes: object) -> rows.Row:
     "changes, said",
     [
         ({}, "at the limit"),
+        ({"floor_s": 1.3e-3}, "at the limit"),
+        ({"floor_s": 8.6e-3}, "floor does not apply: not every byte is touched"),
+        ({"floor_s": 8.6e-3, "limit": "flops"}, "floor does not apply: less is computed"),
+        ({"floor_s": 8.6e-3, "call_s": 0.6e-3}, "launch-bound: 57 % is the call"),
         ({"floor_s": 0.7e-3}, "near the limit"),
         ({"call_s": 0.6e-3, "floor_s": 1e-5}, "launch-bound: 57 % is the call"),
         ({"host_s": 1e-3, "floor_s": 1e-5}, "launch-bound: 95 % is the call"),
@@ -872,6 +967,16 @@ def test_a_gpu_that_has_too_little_to_do() -> None:
     verdict.judge([small, large])
     assert table.said(small) == "poor occupancy: too little work at this size"
     assert large.verdict == "at the limit"
+
+
+def test_a_floor_that_does_not_apply_says_nothing_of_other_sizes() -> None:
+    small = a_row(device="cuda:0", cores=None, floor_s=0.5e-3)
+    large = a_row(device="cuda:0", cores=None, read_bytes=10**6, floor_s=9e-3)
+    verdict.judge([small, large])
+    assert [row.verdict for row in (small, large)] == [
+        "poor access pattern",
+        "floor does not apply",
+    ]
 
 
 def test_records_come_back(tmp_path: Path) -> None:

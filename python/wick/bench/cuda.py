@@ -157,6 +157,14 @@ class Cuda:
     def empty_copy(self) -> dict[str, tuple[str, dict[str, Any]]]:
         return {}  # a launch is a matter of time, not of bytes: see Roof
 
+    def updates(self, n_bytes: int) -> dict[str, tuple[str, dict[str, Any]]]:
+        """One buffer, read and written."""
+        buffer = torch.ones(max(1, n_bytes // 4), device=self._device)
+        return {"in place": ("a.neg_()", {"a": buffer})}
+
+    def empty_update(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        return {}
+
     def arithmetic(self, dtype: torch.dtype) -> torch.dtype | None:
         """Every type in itself: the units that multiply f16 and bf16 take them as they are."""
         return dtype

@@ -1,23 +1,26 @@
 """floor -- the least time that a call can take on this machine
 
-A call must read its inputs and write its outputs once: that many bytes take as long as a copy that
-moves as many, over as much memory (less, where it writes in place), with the caches as full or as
-empty. So the copy is measured over the whole range of sizes, warm and cold, by the best way to copy
-there is (plain stores or stores past the caches, one thread or all). Where an operator declares its
-flops they count as well, at the rate of a large matrix product.
+A call that reads all of its inputs and writes all of its outputs takes as long as a copy that moves
+as many bytes, over as much memory (less, where it writes in place), with the caches as full or as empty.
+So the copy is measured over the whole range of sizes, warm and cold, by the best way to copy there is
+(plain stores or stores past the caches, one thread or all). What is written where it was read costs
+less in a cache, which need not fetch what is overwritten: for operators that write in place alone an
+update of one buffer is measured as well, and the lesser of the two counts. Where an operator declares
+its flops they count as well, at the rate of a large matrix product.
 """
 
 from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from . import timing
+from .inputs import Traffic
 from .progress import Progress
 
 _STEP = 4  # factor between two sizes of the curve
@@ -29,6 +32,10 @@ _LARGEST = 1 << 30
 _BEYOND = 8  # times the last cache, from where on what is in it does not matter
 _LEAST_SHARE = 0.1  # of a tiny copy that is the copying, when the call around it is taken away
 CACHES = ("warm", "cold")
+
+Ways = Callable[[int, str], dict[str, float]]
+"""Bytes moved and the state of the caches; seconds of each way to move them."""
+Statements = Mapping[str, tuple[str, dict[str, Any]]]
 
 
 @dataclass
@@ -62,45 +69,65 @@ def sizes_between(least: int, most: int) -> list[int]:
     return sizes
 
 
+def _drawn(curves: dict[str, Curve]) -> dict[str, list[Any]]:
+    return {cache: [c.moved, c.seconds] for cache, c in curves.items() if c.moved}
+
+
 class Roof:
     """What a device can do, measured."""
 
     def __init__(self, device: Any) -> None:
         self.device = device
         self.curves = {cache: Curve() for cache in CACHES}
+        self.updates = {cache: Curve() for cache in CACHES}  # of one buffer, in place
         self.rates: dict[str, float] = {}  # bytes per second of the largest copy, by how it copies
         self._flops: dict[torch.dtype, float] = {}
 
     # ---- bytes ----
 
-    def measure(self, moved: Iterable[int], caches: Iterable[str], progress: Progress) -> None:
-        """Measures the copy over the range of these calls' bytes, and a large one. What is larger than
-        memory allows has the rate of the largest that could be measured."""
-        wanted, caches = list(moved), list(caches)
-        most = min(max(wanted), self.device.free_bytes() // 2)
-        sizes = sizes_between(min(wanted), most)
+    def measure(self, calls: Iterable[Traffic], caches: Iterable[str], progress: Progress) -> None:
+        """Measures the copy over the range of these calls' bytes, and a large one; the update where
+        some of them are in place. What is larger than memory allows has the rate of the largest that
+        could be measured."""
+        calls, caches = list(calls), list(caches)
         self.measure_large()
         with self.device.quiet():
-            for i, n in enumerate(sizes):
-                progress.step(i, len(sizes), "measuring the copy")
-                try:
-                    found = self._at(n, caches)
-                except (RuntimeError, MemoryError):
-                    if i == 0:
-                        raise
-                    break
-                for cache, seconds in found.items():
-                    self.curves[cache].moved.append(n)
-                    self.curves[cache].seconds.append(seconds)
+            copied = [max(1, c.touched) for c in calls]
+            self._measure(self.curves, copied, caches, self._copies, progress)
+            updated = [2 * max(1, c.touched) for c in calls if c.in_place]
+            if updated:
+                self._measure(self.updates, updated, caches, self._updates, progress)
         if self.device.type == "cuda":
             self._straighten()
 
-    def _at(self, moved: int, caches: list[str]) -> dict[str, float]:
+    def _measure(
+        self,
+        curves: dict[str, Curve],
+        wanted: list[int],
+        caches: list[str],
+        ways: Ways,
+        progress: Progress,
+    ) -> None:
+        most = min(max(wanted), self.device.free_bytes() // 2)
+        sizes = sizes_between(min(wanted), most)
+        for i, n in enumerate(sizes):
+            progress.step(i, len(sizes), "measuring the copy")
+            try:
+                found = self._at(n, caches, ways)
+            except (RuntimeError, MemoryError):
+                if i == 0:
+                    raise
+                break
+            for cache, seconds in found.items():
+                curves[cache].moved.append(n)
+                curves[cache].seconds.append(seconds)
+
+    def _at(self, moved: int, caches: list[str], ways: Ways) -> dict[str, float]:
         """Seconds by the state of the caches. Beyond them there is but one time, and an empty cache is
         never better than a full one."""
         if moved > _BEYOND * self.device.facts()["last_cache_bytes"]:
-            return dict.fromkeys(caches, min(self._copies(moved, caches[0]).values()))
-        found = {cache: min(self._copies(moved, cache).values()) for cache in caches}
+            return dict.fromkeys(caches, min(ways(moved, caches[0]).values()))
+        found = {cache: min(ways(moved, cache).values()) for cache in caches}
         if "cold" in found:
             found["cold"] = max(found.values())
         return found
@@ -115,12 +142,23 @@ class Roof:
                 self.rates[kind] = max(self.rates.get(kind, 0.0), large / seconds)
 
     def _copies(self, moved: int, cache: str, samples: int = _SAMPLES) -> dict[str, float]:
-        """Seconds of each way to copy: the best sample, as STREAM counts, since it is a limit."""
+        """Seconds of each way to copy."""
+        return self._best(self.device.copies(moved // 2), self.device.empty_copy(), cache, samples)
+
+    def _updates(self, moved: int, cache: str) -> dict[str, float]:
+        """Seconds of each way to read one buffer and write it again."""
+        return self._best(
+            self.device.updates(moved // 2), self.device.empty_update(), cache, _SAMPLES
+        )
+
+    def _best(
+        self, ways: Statements, nothing_: Statements, cache: str, samples: int
+    ) -> dict[str, float]:
+        """Of each way the best sample, as STREAM counts, since it is a limit; without what the call
+        around it takes."""
         make = self.device.warm if cache == "warm" else self.device.cold
-        runs = {
-            way: make(stmt, names) for way, (stmt, names) in self.device.copies(moved // 2).items()
-        }
-        call = {way: self.device.warm(*what) for way, what in self.device.empty_copy().items()}
+        runs = {way: make(stmt, names) for way, (stmt, names) in ways.items()}
+        call = {way: self.device.warm(*what) for way, what in nothing_.items()}
         most = timing.ENOUGH_RUNS if cache == "warm" else 1
         found = timing.rounds(runs, n_rounds=samples, sample_s=_SAMPLE_S, most=most)
         empty = timing.rounds(call, n_rounds=_SAMPLES, sample_s=_SAMPLE_S / 10)
@@ -130,7 +168,7 @@ class Roof:
     def _straighten(self) -> None:
         """A small copy on a GPU shows its launch, which is not a matter of bytes: no size is slower
         than a larger one."""
-        for curve in self.curves.values():
+        for curve in (*self.curves.values(), *self.updates.values()):
             best = 0.0
             for i in reversed(range(len(curve.moved))):
                 best = max(best, curve.moved[i] / curve.seconds[i])
@@ -158,12 +196,21 @@ class Roof:
 
     # ---- both ----
 
+    def _of_bytes(self, moves: Traffic, cache: str) -> float:
+        """At the rate of a copy over as much memory, or, in place, of an update of as much."""
+        if moves.touched <= 0:
+            return 0.0
+        rounds = moves.moved / moves.touched
+        found = self.curves[cache].at(moves.touched) * rounds
+        if moves.in_place and self.updates[cache].moved:
+            found = min(found, self.updates[cache].at(2 * moves.touched) * rounds / 2)
+        return found
+
     def floor(
-        self, n_bytes: int, touched: int, cache: str, flops: float | None, dtype: torch.dtype
+        self, moves: Traffic, cache: str, flops: float | None, dtype: torch.dtype
     ) -> tuple[float, str]:
-        """Seconds, and whether bytes or flops decide. `touched` is the memory that the bytes are in:
-        the rate is that of a copy over as much."""
-        by_bytes = self.curves[cache].at(touched) * n_bytes / touched if touched > 0 else 0.0
+        """Seconds, and whether bytes or flops decide."""
+        by_bytes = self._of_bytes(moves, cache)
         rate = self.flop_rate(dtype) if flops else None
         by_flops = flops / rate if flops and rate else 0.0
         return (by_flops, "flops") if by_flops > by_bytes else (by_bytes, "bytes")
@@ -172,5 +219,6 @@ class Roof:
         return {
             "copy_bytes_per_s": self.rates,
             "flops_per_s": {str(k).removeprefix("torch."): v for k, v in self._flops.items()},
-            "copy": {cache: [c.moved, c.seconds] for cache, c in self.curves.items() if c.moved},
+            "copy": _drawn(self.curves),
+            "update": _drawn(self.updates),
         }

@@ -246,6 +246,14 @@ class Host:
         """What a statement of `copies` costs by itself."""
         return {"nothing": ("copy(64, 64, 0, 64, 0, 1)", {"copy": _wick.copy})}
 
+    def updates(self, n_bytes: int) -> dict[str, tuple[str, dict[str, Any]]]:
+        """Ways to read n_bytes and write them where they were: torch's shortest loop, whose numbers
+        never leave 1 and -1."""
+        return {"in place": ("a.neg_()", {"a": torch.ones(max(1, n_bytes // 4))})}
+
+    def empty_update(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        return {"nothing": ("a.neg_()", {"a": torch.ones(1)})}
+
     def arithmetic(self, dtype: torch.dtype) -> torch.dtype | None:
         """What operators compute in: f16 and bf16 in f32 (A). Torch's products of whole numbers are a
         plain loop, and no limit."""

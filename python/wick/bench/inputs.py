@@ -21,6 +21,22 @@ from .._signature import DTYPES
 from .shapes import Case
 
 
+@dataclass(frozen=True)
+class Traffic:
+    """What a call moves."""
+
+    moved: int  # bytes read and written
+    touched: int  # of these, each place once: the memory that it works on
+    in_place: bool  # whether all that is written was read in the same place
+
+    def declared(self, n_bytes: float | None) -> Traffic:
+        """The same with as many bytes as its author says, if he does."""
+        if n_bytes is None or not self.moved:
+            return self
+        touched = round(n_bytes * self.touched / self.moved)
+        return Traffic(round(n_bytes), touched, self.in_place)
+
+
 @dataclass
 class Call:
     """What one call takes, by name, and what it moves."""
@@ -30,7 +46,7 @@ class Call:
     outputs: list[tuple[tuple[int, ...], torch.dtype]]  # of the results that are tensors
     read: int
     written: int
-    touched: int  # of these bytes, each place once
+    traffic: Traffic
 
     def out(self, device: str) -> Any:
         """Memory for the results, touched; what `out=` takes."""
@@ -97,16 +113,21 @@ def make(
         [(place[0], DTYPES[place[1]]) for place in results if place is not None],
         read,
         written,
-        touched_bytes(parameters, shapes, read + written),
+        traffic_of(parameters, shapes, read, written),
     )
 
 
-def touched_bytes(parameters: Mapping[str, Any], places: Sequence[Any], moved: int) -> int:
-    """How much memory a call works on: what is written in place was read there."""
-    for p, place in zip(parameters["inputs"], places):
-        if p["in_place"] and place is not None:
-            moved -= math.prod(place[0]) * DTYPES[place[1]].itemsize
-    return moved
+def traffic_of(
+    parameters: Mapping[str, Any], places: Sequence[Any], read: int, written: int
+) -> Traffic:
+    """What is written in place was read there."""
+    in_place = sum(
+        math.prod(place[0]) * DTYPES[place[1]].itemsize
+        for p, place in zip(parameters["inputs"], places)
+        if p["in_place"] and place is not None
+    )
+    moved = read + written
+    return Traffic(moved, moved - in_place, in_place > 0 and in_place == written)
 
 
 def ask_inputs(

@@ -92,7 +92,7 @@ def _method(facts: Mapping[str, Any]) -> str:
         "<li>A time is a median; ± is half of the middle half of the samples. In every round each "
         "contender is timed once, in an order that changes.</li>"
         "<li>The floor is what a copy that moves the signature's bytes takes on this machine, with the "
-        "caches in the same state; declared flops count at a matrix product's rate. The share is floor / "
+        "caches in the same state (or an update of one buffer, for what is written in place); declared flops count at a matrix product's rate. The share is floor / "
         "time, of the faster of <code>wick</code> and <code>out=</code>.</li>"
         "<li>Columns such as <code>eager/wick</code> are their time over ours: above 1, Wick is faster.</li>"
         "<li>Warm: call after call on the same tensors. Cold: caches are emptied before each call.</li>"

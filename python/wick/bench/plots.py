@@ -214,6 +214,15 @@ def _by_bytes(device: Mapping[str, Any], rows: Sequence[Row]) -> Any:
             linestyle="-" if cache == "warm" else "--",
             label=f"copy, {cache}",
         )
+    for cache, (moved, seconds) in device.get("update", {}).items():
+        if any(r.cache == cache for r in rows):
+            panel.plot(
+                moved,
+                [n / s for n, s in zip(moved, seconds)],
+                color=_GREY,
+                linestyle=":" if cache == "warm" else "-.",
+                label=f"in place, {cache}",
+            )
     _bytes_axis(panel)
     _scatter(panel, rows, lambda r: (r.moved_bytes, r.moved_bytes / r.best_s))
     panel.set_yscale("log")

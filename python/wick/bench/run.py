@@ -16,10 +16,11 @@ from . import compare, inputs, records, rows, table, target, verdict, words
 from .cuda import Cuda
 from .floor import CACHES, Roof
 from .host import Host
+from .inputs import Traffic
 from .plots import PlotsError
 from .progress import Progress
 from .rows import Effort, Row
-from .shapes import Case, Shapes, ShapesError
+from .shapes import FORMULAS, Case, Shapes, ShapesError
 from .target import Operator, TargetError
 
 OK, FAILED, WRONG, STOPPED = 0, 1, 2, 130
@@ -64,6 +65,8 @@ def plan_calls(
     else:
         shapes = Shapes("\n".join(options.size), "--size")
         shapes.check({op.name: op.parameters for op in operators})
+        for op in operators:
+            op.given = shapes
         found = [
             (op, Case(case.dims, {**types, **case.types}, case.scalars, case.absent))
             for op in operators
@@ -114,13 +117,11 @@ class _Bench:
             self.device_facts.append(facts)
 
     def _measure(self, plan: list[tuple[Operator, Case]], device: Any, roof: Roof) -> None:
-        sizes = [
-            (op, case, touched) for op, case in plan if (touched := self._fits(op, case, device))
-        ]
+        sizes = [(op, case, moves) for op, case in plan if (moves := self._fits(op, case, device))]
         if not sizes:
             return
         try:
-            roof.measure([touched for _, _, touched in sizes], self.caches, self.progress)
+            roof.measure([moves for _, _, moves in sizes], self.caches, self.progress)
         except (RuntimeError, MemoryError) as error:
             raise CannotMeasureError(f"the copy cannot be measured: {_first_line(error)}") from None
         tiny: dict[Any, dict[str, float]] = {}
@@ -148,23 +149,24 @@ class _Bench:
     def _skip(self, operator: Operator, case: Case, device: Any, why: str) -> None:
         self.skipped.append((operator.name, _call_words(operator, case), device.name, why))
 
-    def _fits(self, operator: Operator, case: Case, device: Any) -> int:
-        """The memory that a call works on; 0 for one that is skipped, being larger than the memory there
-        is. (The system grants more than it has, and ends the process that uses it.)"""
+    def _fits(self, operator: Operator, case: Case, device: Any) -> Traffic | None:
+        """What a call moves; None for one that is skipped, being larger than the memory there is. (The
+        system grants more than it has, and ends the process that uses it.)"""
         try:
             shapes, _, read, written = _wick.plan(
                 operator.namespace, operator.name, case.dims, case.types, case.absent
             )
         except (RuntimeError, ValueError, OverflowError) as error:
             self._skip(operator, case, device, _first_line(error))
-            return 0
-        touched = inputs.touched_bytes(operator.parameters, shapes, read + written)
-        needed, free = touched + 2 * written, device.free_bytes()  # out= and torch's result as well
+            return None
+        moves = inputs.traffic_of(operator.parameters, shapes, read, written)
+        # out= and torch's result as well
+        needed, free = moves.touched + 2 * written, device.free_bytes()
         if needed <= free:
-            return max(1, touched)
+            return moves.declared(operator.declared("bytes", case))
         why = f"it takes {words.binary(needed)} of memory, and {words.binary(free)} are free"
         self._skip(operator, case, device, why)
-        return 0
+        return None
 
     def say_skipped(self) -> None:
         """Once for calls of an operator that differ in nothing but numbers."""
@@ -251,7 +253,8 @@ def bench(options: argparse.Namespace, words: list[str]) -> int:
         return FAILED
     plan = plan_calls(operators, options, "bench")
     for operator, case in plan:
-        operator.flops(case)  # a formula that is wrong is told before anything runs
+        for what in FORMULAS:
+            operator.declared(what, case)  # a formula that is wrong is told before anything runs
     devices = _devices(options.device, options.threads or torch.get_num_threads())
     was_busy = records.busy()
     with Progress("wick bench") as progress:

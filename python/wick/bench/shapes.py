@@ -7,6 +7,7 @@
 
     [relu_backward]                  the lines below are for this operator alone
     flops: 2*N                       what the call computes, over the same names
+    bytes: 2*N*T                     what it moves, where that is not every byte of its tensors
 
 Lines before the first [...] are for every operator of the file that has all its dims in them.
 """
@@ -22,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import _wick
+from .._signature import DTYPES
 
 SWEEP = (1 << 12, 1 << 16, 1 << 20, 1 << 24, 1 << 28)
 """Bytes that the calls of a sweep move, where no file names sizes."""
@@ -55,7 +57,18 @@ def _size_words(value: int | tuple[int, ...]) -> str:
     return "x".join(map(str, value)) if value else "()"
 
 
-# ---- flops ----
+# ---- formulas ----
+
+FORMULAS = ("flops", "bytes")
+
+
+def _power(base: float, exponent: float) -> float:
+    """Of floats, so that none takes forever."""
+    try:
+        return math.pow(base, exponent)
+    except ValueError:
+        raise ValueError(f"{base:g} ** {exponent:g} is not a number") from None
+
 
 _OPERATIONS: dict[type, Callable[..., Any]] = {
     ast.Add: operator.add,
@@ -63,7 +76,7 @@ _OPERATIONS: dict[type, Callable[..., Any]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
-    ast.Pow: operator.pow,
+    ast.Pow: _power,
     ast.USub: operator.neg,
 }
 
@@ -89,8 +102,8 @@ def evaluate(text: str, names: Mapping[str, float]) -> float:
 def _parse(text: str) -> ast.expr:
     try:
         return ast.parse(text.strip(), mode="eval").body
-    except SyntaxError:
-        raise ValueError(f"{text.strip()!r} is not a formula") from None
+    except (SyntaxError, RecursionError, MemoryError):  # the latter two: brackets without end
+        raise ValueError(f"{text.strip()[:60]!r} is not a formula") from None
 
 
 def numbers_of(parameters: Mapping[str, Any], case: Case) -> dict[str, float]:
@@ -119,7 +132,9 @@ class Shapes:
 
     def __init__(self, text: str, file: str) -> None:
         self.lines: list[_Line] = []
-        self.flops: dict[str | None, tuple[str, str]] = {}  # operator: place, formula
+        self.formulas: dict[str, dict[str | None, tuple[str, str]]] = {
+            what: {} for what in FORMULAS
+        }  # of what: operator: place, formula
         self.operators: dict[str, str] = {}  # those that have a section: place
         current: str | None = None
         for number, raw in enumerate(text.splitlines(), 1):
@@ -129,8 +144,8 @@ class Shapes:
             if head := re.fullmatch(r"\[\s*(\w+)\s*\]", line):
                 current = head[1]
                 self.operators.setdefault(current, place)
-            elif formula := re.fullmatch(r"flops\s*:\s*(.+)", line):
-                self.flops[current] = (place, formula[1])
+            elif formula := re.fullmatch(rf"({'|'.join(FORMULAS)})\s*:\s*(.+)", line):
+                self.formulas[formula[1]][current] = (place, formula[2])
             else:
                 self.lines.append(_Line(place, current, _read_line(line, place)))
 
@@ -146,9 +161,10 @@ class Shapes:
                 if name not in known:
                     listed = ", ".join(sorted(known))
                     raise ShapesError(f"{line.place}: {name} is no name of a signature: {listed}")
-        for section, (place, formula) in self.flops.items():
-            chosen = [operators[section]] if section else list(operators.values())
-            _check_formula(formula, place, {n for p in chosen for n in _number_names(p)})
+        for what, formulas in self.formulas.items():
+            for section, (place, formula) in formulas.items():
+                chosen = [operators[section]] if section else list(operators.values())
+                _check_formula(formula, place, {n for p in chosen for n in _number_names(p, what)})
 
     def cases(self, name: str, parameters: Mapping[str, Any]) -> list[Case]:
         """The calls of one operator."""
@@ -166,21 +182,40 @@ class Shapes:
                 found.append(case)
         return found
 
-    def flops_of(self, name: str, parameters: Mapping[str, Any], case: Case) -> float | None:
-        place, formula = self.flops.get(name) or self.flops.get(None) or ("", "")
+    def declared(
+        self, what: str, name: str, parameters: Mapping[str, Any], case: Case
+    ) -> float | None:
+        """Flops or bytes of a call; None where no formula speaks of them."""
+        formulas = self.formulas[what]
+        place, formula = formulas.get(name) or formulas.get(None) or ("", "")
         if not formula:
             return None
+        numbers = numbers_of(parameters, case)
+        if what == "bytes":
+            numbers.update({v: DTYPES[word].itemsize for v, word in case.types.items()})
+        if name not in formulas and not _names_in(formula) <= set(numbers):
+            return None  # a formula for all, over names that this one has not
+        where = f"{place}: {what}: {formula}"
         try:
-            return evaluate(formula, numbers_of(parameters, case))
-        except (ValueError, ArithmeticError) as error:
-            if name not in self.flops:  # a formula for all, over names that this one has not
-                return None
+            value = float(evaluate(formula, numbers))
+        except ZeroDivisionError:
+            raise ShapesError(f"{where} divides by 0 at {case.words()}") from None
+        except OverflowError:
+            raise ShapesError(f"{where} is too large a number") from None
+        except ValueError as error:
             raise ShapesError(f"{place}: {error}") from None
+        if not 0 <= value < math.inf:
+            raise ShapesError(f"{where} is {value:g} at {case.words()}, expected 0 or more")
+        return value
+
+
+def _names_in(formula: str) -> set[str]:
+    return {node.id for node in ast.walk(_parse(formula)) if isinstance(node, ast.Name)}
 
 
 def _check_formula(text: str, place: str, known: set[str]) -> None:
     try:
-        used = {node.id for node in ast.walk(_parse(text)) if isinstance(node, ast.Name)}
+        used = _names_in(text)
     except ValueError as error:
         raise ShapesError(f"{place}: {error}") from None
     if unknown := sorted(used - known):
@@ -188,10 +223,11 @@ def _check_formula(text: str, place: str, known: set[str]) -> None:
         raise ShapesError(f"{place}: {unknown[0]} is no dim and no number: {listed}")
 
 
-def _number_names(parameters: Mapping[str, Any]) -> list[str]:
-    """What a formula may name."""
+def _number_names(parameters: Mapping[str, Any], what: str) -> list[str]:
+    """What a formula may name; one of bytes also type variables, for the bytes of an element."""
     numbers = [p["name"] for p in parameters["inputs"] if p["kind"] in ("int", "float")]
-    return [*numbers, *(dim for dim, _ in parameters["dims"])]
+    types = [variable for variable, _ in parameters["variables"]] if what == "bytes" else []
+    return [*numbers, *types, *(dim for dim, _ in parameters["dims"])]
 
 
 def _names(parameters: Mapping[str, Any]) -> list[str]:

@@ -18,6 +18,7 @@ from .rows import Row
 COLOURS = {
     "at the limit": "green",
     "near the limit": "green",
+    "floor does not apply": "yellow",
     "launch-bound": "yellow",
     "disturbed": "yellow",
     "poor occupancy": "red",

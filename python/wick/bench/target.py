@@ -79,6 +79,7 @@ class Operator:
     stem: str | None  # of its files: path/of/my_op
     reference_file: str | None
     shapes_file: str | None
+    given: Shapes | None = None  # sizes of the command line
 
     @property
     def namespace(self) -> str:
@@ -169,10 +170,14 @@ class Operator:
             if ns == self.namespace and _wick.find(ns, name).__self__.file == source
         }
 
-    def flops(self, case: Case) -> float | None:
-        if self.shapes_file is None:
-            return None
-        return _shapes(self.shapes_file).flops_of(self.name, self.parameters, case)
+    def declared(self, what: str, case: Case) -> float | None:
+        """Flops or bytes of a call by the formula of its sizes, if there is one: that of the command
+        line before the file's."""
+        files = [self.given] if self.given else []
+        if self.shapes_file is not None:
+            files.append(_shapes(self.shapes_file))
+        found = (shapes.declared(what, self.name, self.parameters, case) for shapes in files)
+        return next((n for n in found if n is not None), None)
 
 
 # ---- finding ----

@@ -2,6 +2,7 @@
 
     at the limit          as fast as a copy of its bytes (or its flops) can be here
     near the limit        most of the way
+    floor does not apply  far below it: not every byte of the signature is touched
     launch-bound          the call itself is most of the time: call less often, with more
     disturbed             something else ran meanwhile: the times are not the operator's
     poor occupancy        not all of the machine is at work
@@ -19,6 +20,7 @@ from .rows import RAN, Row, Times
 from .words import percent
 
 AT_LIMIT, NEAR_LIMIT = 0.85, 0.6
+BEYOND_LIMIT = 1.3  # of the floor, from which on it does not describe the operator
 LAUNCH_SHARE = 0.5  # of the time, from which on the call itself is the matter
 EXPLAINED = 0.75  # of the time, from which on the call and the floor are all there is to it
 BUSY = 0.75  # of the threads
@@ -31,6 +33,9 @@ MEANINGS = {
     "at the limit": "as fast as a copy of the same bytes, or a matrix product of the same flops, is on "
     "this machine",
     "near the limit": "more than 60 % of the floor: what is left is hard to get",
+    "floor does not apply": "faster than a copy of the same bytes, or a matrix product of the same flops: "
+    "it does not touch every byte of its tensors, or computes less than is declared; a line bytes: or flops: in "
+    "its file of sizes says what it does",
     "launch-bound": "the call itself is half of the time or more: call less often, with more in it",
     "disturbed": "something else ran meanwhile, and the time is not the operator's: measure again when the "
     "machine is idle",
@@ -62,7 +67,9 @@ def _slower_than_torch(row: Row, _: list[Row]) -> Said | None:
 
 
 def _at_limit(row: Row, _: list[Row]) -> Said | None:
-    return ("at the limit", "") if row.share is not None and row.share >= AT_LIMIT else None
+    if row.share is None or not AT_LIMIT <= row.share <= BEYOND_LIMIT:
+        return None
+    return "at the limit", ""
 
 
 def _launch_bound(row: Row, _: list[Row]) -> Said | None:
@@ -70,6 +77,13 @@ def _launch_bound(row: Row, _: list[Row]) -> Said | None:
     if by_itself < LAUNCH_SHARE * row.best_s:
         return None
     return "launch-bound", f"{percent(min(1.0, by_itself / row.best_s))} is the call"
+
+
+def _beyond_limit(row: Row, _: list[Row]) -> Said | None:
+    if row.share is None or row.share <= BEYOND_LIMIT:
+        return None
+    less = "less is computed" if row.limit == "flops" else "not every byte is touched"
+    return "floor does not apply", less
 
 
 def _near_limit(row: Row, _: list[Row]) -> Said | None:
@@ -97,7 +111,11 @@ def _poor_occupancy(row: Row, rows: list[Row]) -> Said | None:
         if busy < BUSY * row.threads:
             return "poor occupancy", f"{busy:.1f} of {row.threads} threads busy"
         return None
-    larger = [r.share for r in rows if r.moved_bytes > 4 * row.moved_bytes and r.share is not None]
+    larger = [
+        r.share
+        for r in rows
+        if r.moved_bytes > 4 * row.moved_bytes and r.share and r.share <= BEYOND_LIMIT
+    ]
     if row.device != "cpu" and row.share is not None and max(larger, default=0.0) > 2 * row.share:
         return "poor occupancy", "too little work at this size"
     return None
@@ -115,6 +133,7 @@ _RULES: tuple[Callable[[Row, list[Row]], Said | None], ...] = (
     _slower_than_torch,
     _at_limit,
     _launch_bound,
+    _beyond_limit,
     _near_limit,
     _call_and_floor,
     _disturbed,
