@@ -1,6 +1,7 @@
 """compare -- this run against an earlier one: what is slower beyond the noise
 
-A row is slower when the middle halves of the two sets of samples do not touch and the medians differ
+The plain call and `out=` are compared each by itself: a slower allocation is a slower plain call.
+A time is slower when the middle halves of the two sets of samples do not touch and the medians differ
 by more than a few percent, and that both as it was measured and with the earlier times brought to the
 speed of today's machine. What torch takes for the same calls in both runs has nothing to do with our
 code, so the median of its changes is the machine's, of those whose samples lie together in both runs;
@@ -19,6 +20,7 @@ from .contenders import OURS
 from .rows import Row, Times
 from .verdict import faster
 
+COMPARED = ("wick", "out=")
 SLOWER, FASTER, SAME = "slower", "faster", "same"
 LEAST_DRIFT, MOST_DRIFT = 0.7, 1.4  # of a machine that is still the same
 STEADY = 0.1  # spread, up to which a time may speak for the machine
@@ -26,9 +28,10 @@ STEADY = 0.1  # spread, up to which a time may speak for the machine
 
 @dataclass
 class Change:
-    """One row in both runs; `before` is at today's speed."""
+    """One time of a row in both runs; `before` is at today's speed."""
 
     row: Row
+    name: str  # whose: wick, out=
     before: Times
     after: Times
     kind: str
@@ -91,8 +94,10 @@ def compare(
     drift, drift_by = _drift(pairs, before[0], after[0])
     changes = []
     for was, row in pairs:
-        name = "out=" if "out=" in was.times and "out=" in row.times else "wick"
-        t0, t1 = _scaled(was.times[name], drift), row.times[name]
-        kinds = {_kind(t0, t1), _kind(was.times[name], t1)}
-        changes.append(Change(row, t0, t1, kinds.pop() if len(kinds) == 1 else SAME))
+        for name in COMPARED:
+            if name not in was.times or name not in row.times:
+                continue
+            t0, t1 = _scaled(was.times[name], drift), row.times[name]
+            kinds = {_kind(t0, t1), _kind(was.times[name], t1)}
+            changes.append(Change(row, name, t0, t1, kinds.pop() if len(kinds) == 1 else SAME))
     return Comparison(changes, drift, drift_by, len(old) - len(pairs), len(new) - len(pairs))

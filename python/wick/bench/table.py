@@ -211,7 +211,7 @@ def print_comparison(found: Comparison, before: str, out: TextIO | None = None) 
             row = change.row
             out.write(
                 f"  {kind}  {change.ratio:.2f} x  {row.operator} {row.types} {row.case.words()} "
-                f"{row.cache}, {row.device}: {words.seconds(change.before.median_s)} -> "
+                f"{row.cache}, {row.device}: {change.name} {words.seconds(change.before.median_s)} -> "
                 f"{words.seconds(change.after.median_s)}\n"
             )
     for n, which in ((found.only_before, before), (found.only_after, "this run")):
