@@ -634,6 +634,16 @@ def test_a_sample_is_long_enough() -> None:
         assert timing.runs_for(lambda n: pytest.fail("it is known"), 2e-3, **known) == 1
 
 
+def test_a_warm_sample_begins_with_calls_that_do_not_count(host: Host) -> None:
+    calls: list[int] = []
+    run = host.warm("f()", {"f": lambda: calls.append(1)})
+    for n, made in ((1, 1), (1, 3), (4, 6), (100, 125)):  # the very first may last for minutes
+        calls.clear()
+        run(n)
+        assert len(calls) == made
+    assert timing.uncounted(1, 0.3) == 0
+
+
 def test_names_of_a_statement_may_be_anything() -> None:
     run = timing.call_seconds("f(i, t)", {"f": max, "i": 1, "t": 2})
     assert run(3) > 0
@@ -1029,6 +1039,21 @@ def test_what_became_slower(before, after, slower, faster) -> None:
     assert [c.row.case.dims["N"] for c in found.of(compare.FASTER)] == faster
 
 
+@pytest.mark.parametrize("slower, other", [("wick", "out="), ("out=", "wick")])
+def test_the_plain_call_and_out_are_compared_each(slower: str, other: str, capsys) -> None:
+    before, after = run_of(1e-3), run_of(1e-3)
+    before[1][0].times = {"wick": times(1e-3), "out=": times(1e-3)}
+    after[1][0].times = {slower: times(2e-3), other: times(1e-3)}
+    found = compare.compare(before, after)
+    assert [c.name for c in found.of(compare.SLOWER)] == [slower]
+    assert [c.name for c in found.of(compare.SAME)] == [other]
+    table.print_comparison(found, "old.json")
+    said = capsys.readouterr().out
+    assert "1 slower, 0 faster, 1 the same" in said and f"cpu: {slower} 1 ms -> 2 ms" in said
+    del after[1][0].times["out="]
+    assert [c.name for c in compare.compare(before, after).changes] == ["wick"]
+
+
 def test_only_steady_times_speak_for_the_machine() -> None:
     before, after = run_of(1.0, 1.0, 1.0, eager=1.0), run_of(4.0, 1.0, 1.0, eager=1.0)
     for row in after[1][:2]:
@@ -1308,6 +1333,39 @@ def test_the_command_compiles_draws_and_traces(folder: Path) -> None:
     assert (
         f"wick: {name} N=8 C=64 f32 cpu" in labels and f"eager: {name} N=8 C=64 f32 cpu" in labels
     )
+
+
+def test_a_trace_has_the_calls_that_were_measured(folder: Path, host: Host, tmp_path: Path) -> None:
+    from wick.bench import profiling
+
+    operator = operator_in(folder)
+    compiled: list[str] = []
+
+    def backend(module, example):
+        compiled.append("once")
+        return module.forward
+
+    calls = [(operator, Case({"N": (n,), "C": 3}, {"T": "f32"}), host) for n in range(2, 12)]
+    with pytest.MonkeyPatch.context() as patch:
+        made = torch.compile
+        patch.setattr(torch, "compile", lambda f, **rest: made(f, backend=backend, **rest))
+        before: list[int] = []
+
+        class Watched(profiling.profile):
+            def __enter__(self):
+                before.append(len(compiled))
+                return super().__enter__()
+
+        patch.setattr(profiling, "profile", Watched)
+        profiling.trace(str(tmp_path / "trace.json"), calls, ("eager", "compile"), 0)
+    assert before == [len(compiled)] == [2 * len(calls) - 1]  # the last was still there
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    spans = [e for e in events if e.get("ph") == "X"]
+    given = [e for e in spans if e["name"].startswith("out=: ")]
+    assert len(given) == len(calls)
+    for span in given:
+        begin, end = span["ts"], span["ts"] + span["dur"]
+        assert not [e["name"] for e in spans if begin < e["ts"] < end]
 
 
 @pytest.mark.parametrize(

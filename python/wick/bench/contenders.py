@@ -13,9 +13,10 @@ backward pass alone.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +75,15 @@ def _taken(function: Callable[..., Any], arguments: dict[str, Any]) -> dict[str,
     if any(p.kind is p.VAR_KEYWORD for p in taken.values()):
         return arguments
     return {name: value for name, value in arguments.items() if name in taken}
+
+
+@contextlib.contextmanager
+def compiled_without_end() -> Iterator[None]:
+    """Inside, torch compiles a function for as many sizes as there are, and not just for eight."""
+    import torch._dynamo
+
+    with torch._dynamo.config.patch(recompile_limit=1 << 16, accumulated_recompile_limit=1 << 16):
+        yield
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -188,15 +188,18 @@ class Host:
         self, stmt: str, names: Mapping[str, Any], reset: Callable[[], None] | None = None
     ) -> Run:
         """Call after call, on the same tensors; `reset` puts them back before each sample. The first,
-        which finds in the caches what others left there, does not count."""
+        which find in the caches and in malloc what others left there, do not count."""
         t = timing.timer(stmt, names)
+        took = timing.LONG_S  # of the call before: the very first may be one that lasts minutes
 
         def run(n: int) -> float:
+            nonlocal took
             if reset:
                 reset()
-            if n > 1:  # a single one is long: what it finds does not matter
-                t.timeit(1)
-            return t.timeit(n) / n
+            if first := timing.uncounted(n, took):
+                t.timeit(first)
+            took = t.timeit(n) / n
+            return took
 
         return run
 

@@ -229,7 +229,10 @@ def _sample(
     runs = {c.name: make(c.stmt, c.names, field_.reset) for c in field_.contenders}
     most = 1 if cache == "cold" else _most_runs(field_)
     tried = {name: run(1) for name, run in runs.items()}
-    took = sum(max(seconds, effort.sample_s) for seconds in tried.values())
+    took = sum(
+        max(seconds * (1 + timing.uncounted(1, seconds)), effort.sample_s)
+        for seconds in tried.values()
+    )
     n = max(effort.least, min(effort.rounds, int(effort.row_s / took)))
     samples = timing.rounds(runs, n_rounds=n, sample_s=effort.sample_s, most=most, tried=tried)
     return {name: Times.of(s) for name, s in samples.items()}, runs["wick"]

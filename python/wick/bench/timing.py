@@ -20,6 +20,7 @@ Run = Callable[[int], float]
 """n runs; seconds per run."""
 
 ENOUGH_RUNS = 1 << 22
+UNCOUNTED, UNCOUNTED_SHARE = 2, 0.25  # calls before a sample: as many, or such a share of it
 LONG_S = 0.2  # a run longer than this is one sample, whatever interrupted it
 
 
@@ -40,6 +41,12 @@ def call_seconds(stmt: str, names: Mapping[str, Any]) -> Run:
     """A function: n runs of `stmt`, seconds per run."""
     t = timer(stmt, names)
     return lambda n: t.timeit(n) / n
+
+
+def uncounted(n: int, seconds: float) -> int:
+    """How many calls are made before n that count, to find things as the n leave them; none where a call
+    takes so long that it does not matter."""
+    return 0 if seconds >= LONG_S else max(UNCOUNTED, round(UNCOUNTED_SHARE * n))
 
 
 def runs_for(run: Run, sample_s: float, most: int = ENOUGH_RUNS, tried: float | None = None) -> int:
