@@ -52,8 +52,8 @@ def _list(what: str, known: tuple[str, ...]) -> object:
 def _not_below_zero(kind: type[int] | type[float]) -> object:
     def read(text: str) -> float:
         value = kind(text)
-        if value < 0:
-            raise argparse.ArgumentTypeError(f"{text} is below zero")
+        if not 0 <= value < float("inf"):
+            raise argparse.ArgumentTypeError(f"{text} is below zero, or no number at all")
         return value
 
     read.__name__ = kind.__name__  # argparse's word for what it expects
@@ -76,7 +76,10 @@ def _file(text: str) -> str:
     """That can be written: better to know before the work than after it."""
     try:
         if text != "-":
+            there = os.path.exists(text)
             open(text, "a").close()
+            if not there:
+                os.remove(text)
     except OSError as error:
         raise argparse.ArgumentTypeError(f"{text}: {error.strerror}") from error
     return text

@@ -2,14 +2,14 @@
  *
  * Every size of a signature is a formula over the names, so a choice of the names gives all shapes;
  * it fails only where a difference becomes negative, a product too large, or a 0 hides a name from
- * the solver. Then another choice is tried, from a slightly larger range. What is handed out has
- * passed wick_signature_bind.
+ * the solver. A difference is repaired by larger or smaller names; else another choice is tried,
+ * from a slightly larger range. What is handed out has passed wick_signature_bind.
  */
 #include "signature_internal.h"
 
 #include <string.h>
 
-enum { MAX_LEADING = WICK_SAMPLE_LEADING, ATTEMPTS = 64, DEFAULT_BUDGET = 1 << 20 };
+enum { MAX_LEADING = WICK_SAMPLE_LEADING, ATTEMPTS = 64, REPAIRS = 200, DEFAULT_BUDGET = 1 << 20 };
 
 typedef struct choice {
     int64_t value[WICK_MAX_NAMED]; /* of a `*N`: the product of its dims */
@@ -58,11 +58,29 @@ static void multiply_leading(choice *c, int name)
     c->value[name] = wick_shape_numel(c->n_leading[name], c->leading[name]);
 }
 
+/* The default of a name that an int argument gives: a padding, a dilation. -1 of others. */
+static int64_t usual_value(const wick_signature *sig, int name)
+{
+    for (int i = 0; i < sig->n_inputs; i++)
+        if (sig->inputs[i].gives_dim == name && sig->inputs[i].kind == WICK_KIND_INT &&
+            sig->inputs[i].has_default)
+            return sig->inputs[i].default_int;
+    return -1;
+}
+
+static int64_t choose_value(sampler *s, int name)
+{
+    int64_t usual = usual_value(s->sig, name);
+    if (usual < 0) return choose_size(s);
+    bool plain = s->kind == WICK_SAMPLE_ONE || s->kind == WICK_SAMPLE_LARGE;
+    return plain || between(s, 0, 1) ? usual : between(s, 1, 4);
+}
+
 static void choose_names(sampler *s, choice *c)
 {
     memset(c, 0, sizeof *c);
     for (int i = 0; i < s->sig->n_dims; i++) {
-        c->value[i] = choose_size(s);
+        c->value[i] = choose_value(s, i);
         if (!s->sig->dims[i].leading) continue;
         bool single = s->kind == WICK_SAMPLE_ONE || s->kind == WICK_SAMPLE_LARGE;
         c->n_leading[i] = single ? 1 : (int)between(s, 0, MAX_LEADING);
@@ -109,22 +127,68 @@ static int64_t largest(const wick_signature *sig, const choice *c)
     return most;
 }
 
-/* Halves the largest names until everything is within the budget. */
-static bool shrink(const sampler *s, choice *c)
+/* What is missing where differences are negative, over all sizes. */
+static int64_t missing(const wick_signature *sig, const choice *c)
 {
-    for (int64_t most = largest(s->sig, c); most > s->budget; most = largest(s->sig, c)) {
+    int64_t sum = 0;
+    for (int i = 0; i < sig->n_inputs + sig->n_outputs + sig->n_scratch; i++) {
+        const wick_param *param = &sig->inputs[i];
+        for (int k = 0; param->kind <= WICK_KIND_SHAPE && k < param->n_sizes; k++) {
+            int64_t size = 0;
+            if (!wick_size_evaluate(&param->sizes[k], c->value, &size)) return INT64_MAX;
+            if (size < 0 && __builtin_sub_overflow(sum, size, &sum)) return INT64_MAX;
+        }
+    }
+    return sum;
+}
+
+/* A name at a time becomes about twice as large, or half, if that helps. What an argument gives
+ * does not grow: a larger padding makes up for anything. */
+static void repair(sampler *s, choice *c)
+{
+    int64_t lack = missing(s->sig, c);
+    for (int step = 0; step < REPAIRS && lack > 0 && s->sig->n_dims > 0; step++) {
+        int name = (int)between(s, 0, s->sig->n_dims - 1);
+        int64_t was = c->value[name];
+        bool larger = between(s, 0, 1);
+        if (s->sig->dims[name].leading || (larger && usual_value(s->sig, name) >= 0)) continue;
+        c->value[name] = larger ? was + was / 2 + 1 : was / 2;
+        int64_t now = missing(s->sig, c);
+        if (now < lack && c->value[name] > 0)
+            lack = now;
+        else
+            c->value[name] = was;
+    }
+}
+
+/* Halves one name, the largest that can be, if everything fits afterwards as well. */
+static bool halve_one(const sampler *s, choice *c)
+{
+    for (int64_t below = INT64_MAX;;) {
         int64_t *victim = NULL;
         int owner = 0;
         for (int i = 0; i < s->sig->n_dims; i++) {
             int n = s->sig->dims[i].leading ? c->n_leading[i] : 1;
             for (int k = 0; k < n; k++) {
                 int64_t *v = s->sig->dims[i].leading ? &c->leading[i][k] : &c->value[i];
-                if (*v > 1 && (!victim || *v > *victim)) victim = v, owner = i;
+                if (*v > 1 && *v < below && (!victim || *v > *victim)) victim = v, owner = i;
             }
         }
-        if (!victim) break; /* fixed sizes alone are over the budget: so be it */
+        if (!victim) return false;
+        choice before = *c;
+        below = *victim;
         *victim /= 2;
         if (s->sig->dims[owner].leading) multiply_leading(c, owner);
+        if (largest(s->sig, c) >= 0) return true;
+        *c = before;
+    }
+}
+
+/* Brings everything within the budget, or as near as fixed sizes allow. */
+static bool shrink(sampler *s, choice *c)
+{
+    repair(s, c);
+    while (largest(s->sig, c) > s->budget && halve_one(s, c)) {
     }
     return largest(s->sig, c) >= 0;
 }
@@ -134,6 +198,7 @@ static void scale_names(const sampler *s, const choice *weights, int64_t scale, 
 {
     *out = *weights;
     for (int i = 0; i < s->sig->n_dims; i++) {
+        if (usual_value(s->sig, i) >= 0) continue;
         int64_t value = weights->value[i] * scale / 8;
         out->value[i] = out->leading[i][0] = value > 0 ? value : 1;
     }

@@ -1,10 +1,11 @@
 /* state.c -- how the process is set, which a call must leave as it was
  *
- * Rounding, what becomes of denormals, signals, the locale, the folder, the environment: whoever
- * changes one of these for an operator changes it for everybody who runs afterwards. It is put back
- * as far as that goes, so that the next call does not suffer from the one before.
+ * Rounding, what becomes of denormals, signals, the locale, the folder, the environment, limits,
+ * CPUs, children: whoever changes one of these for an operator changes it for everybody who runs
+ * afterwards. It is put back as far as that goes, so that the next call does not suffer from the
+ * one before.
  */
-#define _GNU_SOURCE 1 /* NSIG */
+#define _GNU_SOURCE 1 /* NSIG, syscall */
 #include "trial.h"
 
 #include <fenv.h>
@@ -12,6 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -51,6 +55,20 @@ static uint64_t take_environment(void)
     return hash;
 }
 
+static unsigned take_umask(void)
+{
+    const mode_t mask = umask(022);
+    umask(mask);
+    return mask;
+}
+
+static int take_children(void)
+{
+    siginfo_t info = {0};
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0) return 0;
+    return info.si_pid ? 2 : 1;
+}
+
 void wick_state_take(wick_state *out)
 {
     const char *locale = setlocale(LC_ALL, NULL);
@@ -63,6 +81,11 @@ void wick_state_take(wick_state *out)
     for (int s = 1; s < WICK_STATE_SIGNALS; s++)
         sigaction(s, NULL, &out->action[s]);
     out->environment = take_environment();
+    out->umask = take_umask();
+    syscall(SYS_sched_getaffinity, 0, sizeof out->cpus, out->cpus);
+    for (int r = 0; r < WICK_STATE_LIMITS; r++)
+        (void)getrlimit(r, &out->limit[r]);
+    out->children = take_children();
 }
 
 static void say(wick_text *out, const char *what) { wick_text_printf(out, "it leaves %s\n", what); }
@@ -96,6 +119,11 @@ void wick_state_compare(const wick_state *before, wick_text *out)
     if (strcmp(before->locale, now.locale) != 0) say(out, "another locale");
     if (strcmp(before->folder, now.folder) != 0) say(out, "another current folder");
     if (before->environment != now.environment) say(out, "another environment");
+    if (before->umask != now.umask) say(out, "another umask");
+    if (memcmp(before->cpus, now.cpus, sizeof now.cpus) != 0) say(out, "its thread on other CPUs");
+    if (memcmp(before->limit, now.limit, sizeof now.limit) != 0)
+        say(out, "other limits (setrlimit)");
+    if (now.children > before->children) say(out, "a child process behind");
     if ((s = changed_signal(before, &now, true))) {
         snprintf(word, sizeof word, "signal %d blocked, or not any more", s);
         say(out, word);
@@ -112,6 +140,10 @@ void wick_state_restore(const wick_state *to)
     put_control(to->control);
     setlocale(LC_ALL, to->locale);
     if (to->folder[0]) (void)!chdir(to->folder);
+    umask(to->umask);
+    syscall(SYS_sched_setaffinity, 0, sizeof to->cpus, to->cpus);
+    for (int r = 0; r < WICK_STATE_LIMITS; r++)
+        (void)setrlimit(r, &to->limit[r]);
     pthread_sigmask(SIG_SETMASK, &to->blocked, NULL);
     for (int s = 1; s < WICK_STATE_SIGNALS; s++)
         sigaction(s, &to->action[s], NULL);

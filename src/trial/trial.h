@@ -21,6 +21,7 @@
 
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 
 /* ---- zone.c ---- */
 
@@ -142,7 +143,7 @@ void wick_snapshot_take(wick_snapshot *out);
 
 /* ---- state.c ---- */
 
-enum { WICK_STATE_SIGNALS = 32 };
+enum { WICK_STATE_SIGNALS = 32, WICK_STATE_LIMITS = 16 };
 
 typedef struct wick_state {
     uint32_t control; /* of the floating-point unit */
@@ -151,12 +152,16 @@ typedef struct wick_state {
     sigset_t blocked;
     struct sigaction action[WICK_STATE_SIGNALS];
     uint64_t environment; /* a hash */
+    unsigned umask;
+    uint64_t cpus[16]; /* a bit each */
+    struct rlimit limit[WICK_STATE_LIMITS];
+    int children; /* 0: none, 1: at work, 2: ended, and nobody has asked */
 } wick_state;
 
 void wick_state_take(wick_state *out);
 /* Says what is another now than it was then, a line each; nothing if nothing is. */
 void wick_state_compare(const wick_state *before, wick_text *out);
-/* All but the environment. */
+/* All but the environment and children. */
 void wick_state_restore(const wick_state *to);
 
 /* ---- trial.c ---- */

@@ -119,6 +119,22 @@ Test(sample, differences_find_sizes_large_enough)
     fixture_free(&f);
 }
 
+Test(sample, the_sizes_of_convolutions_are_found)
+{
+    fixture f = fixture_of("x: T[B, C, L], w: T[O, C, K], pad: int = 0, dil: int = 1"
+                           " -> y: T[B, O, L+2*pad-dil*K+dil]");
+    int padded = 0, plain = 0;
+    for (int kind = WICK_SAMPLE_RANDOM; kind <= WICK_SAMPLE_LARGE; kind++)
+        for (uint64_t seed = 0; seed < 300; seed++) {
+            wick_sample s = sample_of(&f, (wick_sample_kind)kind, seed, 2000);
+            cr_assert_leq(s.inputs[2].number, 4);
+            padded += s.inputs[2].number > 0;
+            plain += s.inputs[2].number == 0;
+        }
+    cr_assert(padded > 300 && plain > 300, "%d %d", padded, plain);
+    fixture_free(&f);
+}
+
 Test(sample, what_cannot_fit_is_told)
 {
     fixture f = fixture_of("x: T[S-20, 10-S] -> y: T[S]");

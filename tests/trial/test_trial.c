@@ -7,6 +7,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static wick_status twice(wick_ctx *ctx, const wick_slot *slot)
 {
@@ -311,6 +314,19 @@ static wick_status blocks_a_signal(wick_ctx *ctx, const wick_slot *slot)
     return twice(ctx, slot);
 }
 
+static wick_status leaves_much(wick_ctx *ctx, const wick_slot *slot)
+{
+    struct rlimit few;
+    getrlimit(RLIMIT_NOFILE, &few);
+    few.rlim_cur = 300;
+    umask(0);
+    setrlimit(RLIMIT_NOFILE, &few);
+    if (fork() == 0) _exit(0);
+    siginfo_t info;
+    waitid(P_ALL, 0, &info, WEXITED | WNOWAIT); /* it has ended, and still stands there */
+    return twice(ctx, slot);
+}
+
 Test(trial, settings_that_are_left_changed_are_told_and_put_back)
 {
     float x[3] = {1, 2, 3};
@@ -328,6 +344,11 @@ Test(trial, settings_that_are_left_changed_are_told_and_put_back)
         cr_assert(strstr(wick_text_str(&t->left), "it leaves another action for signal 12"));
         end(t);
     }
+    t = run_over(define_op("much", signature, leaves_much), x, 3, plain);
+    cr_assert_str_eq(wick_text_str(&t->left), "it leaves another umask\n"
+                                              "it leaves other limits (setrlimit)\n"
+                                              "it leaves a child process behind\n");
+    end(t);
 }
 
 static wick_status tells_alignment(wick_ctx *ctx, const wick_slot *slot)

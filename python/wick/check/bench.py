@@ -16,6 +16,7 @@ import wick
 from .. import _wick
 from .._sources import sources_in
 from ..bench.target import SOURCES
+from . import guarded
 from . import reference as references
 from .case import Case, CaseError
 from .device import DeviceLost
@@ -185,7 +186,7 @@ class Bench:
             yield "values", needs, plan.aliases()
         yield "values", needs, plan.choices()
         yield "values", needs, plan.absences(own)
-        yield "values", needs, plan.sizes(thin)
+        yield "values", needs, plan.sizes(thin, depth != "quick")
         yield "values", needs, plan.drawn(4 if backward else 8, own)
         if depth != "quick":
             yield "values", needs, plan.large()
@@ -230,7 +231,10 @@ class Bench:
         subject = self.subjects[request["subject"]]
         case = Case.unpack(request["case"])
         start = time.process_time()
+        guarded.left.clear()
         result = self._judge(request["judge"], subject, case, set(request["only"]))
+        for line in dict.fromkeys(guarded.left):  # told at once: the next call finds it so
+            result.add("leak", f"state-{line}", line, "put back what it was before the call ends")
         return {**result.pack(), "seconds": time.process_time() - start}
 
     def _judge(self, judge: str, subject: Forward | Backward, case: Case, only: set[str]) -> Result:

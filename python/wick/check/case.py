@@ -121,6 +121,8 @@ def _read_size(word: str, value: str, leading: bool) -> Size:
         sizes = () if value == "()" else tuple(int(s) for s in value.split("x"))
     except ValueError:
         raise CaseError(f"{word}: expected a size") from None
+    if any(not 0 <= s < 2**62 for s in sizes):
+        raise CaseError(f"{word}: no tensor has such a size")
     if leading:
         return sizes
     if len(sizes) != 1:

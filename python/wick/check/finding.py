@@ -38,3 +38,8 @@ class Result:
     def unpack(packed: dict[str, Any]) -> Result:
         findings = [Finding(**f) for f in packed["findings"]]
         return Result(**{**packed, "findings": findings})
+
+
+def skip(why: Exception) -> Result:
+    """Unanswered, or Unfit: by the reference, by the signature."""
+    return Result(skipped=f"{type(why).__name__.lower()}: {why}")

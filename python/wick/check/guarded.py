@@ -11,6 +11,7 @@ import torch
 from .. import _wick
 from .operator import NAMES, Operator
 
+left: list[str] = []  # settings of the process that calls have changed, for whoever tells of them
 FILLS = (0x7F, 0xFF, 0x00)  # what results and scratch hold before a call: huge numbers, NaN, 0
 FORWARDS, BACKWARDS, SHUFFLED, AT_ONCE, WATCHED = range(5)
 
@@ -45,7 +46,6 @@ class Outcome:
     message: str = ""
     results: list[Any] = field(default_factory=list)
     damage: str = ""
-    left: str = ""  # settings of the process that are other ones afterwards
     differs: int = -1
     leaked: tuple[int, ...] = (0, 0, 0, 0)
     loops: tuple[int, int] = (0, 0)
@@ -109,6 +109,7 @@ def run(
         tuple(wanted),
         manner.settings(),
     )
+    left.extend(told["left"].splitlines())
     results: list[Any] = []
     for raw, about in zip(told["results"], shapes):
         results.append(_tensor(raw, *about) if isinstance(raw, bytearray) else raw)
@@ -121,7 +122,6 @@ def run(
         told["message"],
         results,
         told["damage"],
-        told["left"],
         told["differs"],
         told["leaked"],
         told["loops"],

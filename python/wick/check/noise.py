@@ -52,15 +52,21 @@ _PUTS = {aten.index_put, aten.index_put_, aten._index_put_impl_}  # sums, if the
 # What is chosen is one of the elements, whoever chooses: `x == x.amax()` is to hold for one at least.
 _CHOICES = {aten.amax, aten.amin, aten.max, aten.min}
 
+# Products that torch takes in double, whatever the type: others may leave the range on their way.
+_PRODUCTS = {aten.prod, aten.cumprod}
+NARROW = 1e-10  # a rounding of more is one of f32
+LARGEST, SMALLEST = 127.0, -126.0  # exponents of it
+
 SOME = 1000  # elements that tell of most tensors that they are not whole numbers
 
 
 class Noise(TorchDispatchMode):
-    """In it, operations on float64 are rounded at random. level: one rounding, relative."""
+    """In it, operations on float64 are rounded at random. level: one rounding, relative. drift: always
+    up, as happens where the same is added again and again."""
 
-    def __init__(self, level: float, seed: int) -> None:
+    def __init__(self, level: float, seed: int, drift: bool = False) -> None:
         super().__init__()
-        self.level = level
+        self.level, self.drift = level, drift
         self.generator = torch.Generator().manual_seed(seed)
 
     def __torch_dispatch__(
@@ -70,6 +76,9 @@ class Noise(TorchDispatchMode):
         if func in (aten.var.correction, aten.var_mean.correction):
             with self:
                 return _variance(func, *args, **kwargs)
+        if func.overloadpacket in _PRODUCTS and self.drift and self.level > NARROW:
+            result = func(*args, **kwargs)
+            return torch.where(_may_leave(func, *args[:3]), math.nan, self._disturb(result))
         if func not in _SUMS and (func in _COMPOSITE or torch.Tag.core not in func.tags):
             parts = _decompositions().get(func)
             if parts is not None:
@@ -99,8 +108,9 @@ class Noise(TorchDispatchMode):
         """size: of a sum, its length times what is added up, in magnitudes."""
         if not isinstance(value, torch.Tensor) or value.dtype != torch.float64:
             return value
-        move = torch.empty(value.shape, dtype=torch.float64)
-        move.uniform_(-self.level, self.level, generator=self.generator)
+        move = torch.full(value.shape, self.level, dtype=torch.float64)
+        if not self.drift:
+            move.uniform_(-self.level, self.level, generator=self.generator)
         # A product, so that zeros keep their sign.
         moved = move.add_(1).mul_(value) if size is None else move.mul_(size).add_(value)
         return torch.where(value.isfinite(), moved, value)
@@ -161,6 +171,18 @@ def _put_size(into: torch.Tensor, indices: Any, values: torch.Tensor) -> torch.T
     size = aten.index_put(into.abs(), indices, values.abs(), True)
     counts = aten.index_put(torch.zeros_like(into), indices, torch.ones_like(values), True)
     return size * counts.max() if counts.numel() else size
+
+
+def _may_leave(func: Any, x: torch.Tensor, dim: Any = None, keep: bool = False) -> torch.Tensor:
+    """Whether factors, in whatever order, have a product on their way that is no f32."""
+    exponents = x.abs().log2().nan_to_num(0.0, 0.0, 0.0)
+
+    def add(part: torch.Tensor) -> torch.Tensor:
+        if func.overloadpacket is aten.cumprod:
+            return part.cumsum(dim)
+        return part.sum() if dim is None else part.sum(dim, keepdim=keep)
+
+    return (add(exponents.clamp(min=0)) > LARGEST) | (add(exponents.clamp(max=0)) < SMALLEST)
 
 
 def _variance(func: Any, x: torch.Tensor, dim: Any = None, **kwargs: Any) -> Any:

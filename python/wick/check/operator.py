@@ -65,6 +65,10 @@ class Gradient:
     gives: list[tuple[int, bool]]  # the forward's input, and whether optional; per output
 
 
+class NoSizes(Exception):
+    """None were found that fit the signature."""
+
+
 class Operator:
     def __init__(self, namespace: str, name: str) -> None:
         self.namespace, self.name = namespace, name
@@ -119,8 +123,18 @@ class Operator:
         where the sizes do not fit the signature."""
         return _wick.plan(self.namespace, self.name, case.dims, case.types, case.absent)
 
+    def fits(self, case: Case) -> bool:
+        try:
+            self.plan(case)
+        except RuntimeError:
+            return False
+        return True
+
     def sample(self, kind: str, seed: int, budget: int = 0) -> dict[str, Any]:
-        return _wick.sample(self.namespace, self.name, kind, seed, budget)
+        try:
+            return _wick.sample(self.namespace, self.name, kind, seed, budget)
+        except RuntimeError as error:
+            raise NoSizes(str(error)) from error
 
     def read_case(self, text: str) -> Case:
         names = {p.name for p in (*self.inputs, *self.outputs)}

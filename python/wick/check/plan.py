@@ -20,10 +20,19 @@ EDGES = (
     *(47, 48, 49, 61, 63, 64, 65, 97, 127, 128, 129, 191, 255, 256, 257, 383, 511, 512, 513),
     *(769, 1000, 1023, 1024, 1025, 2047, 2049, 3001, 4095, 4096, 4097, 8193, 16385, 32769),
 )
+# Each of these in one of the types: what is wrong for a single size is so whatever the type. Those that
+# people use in the widest as well, where little is enough to be seen.
+ONCE = tuple(n for n in range(36, 131) if n not in EDGES)
+USUAL = (
+    *(144, 150, 160, 192, 196, 200, 224, 250, 300, 320, 384, 400, 500, 600, 640, 700, 768, 800),
+    *(900, 960, 999, 1200, 1280, 1500, 1536, 1920, 2000, 2048, 2500, 3000, 3072, 4000, 5000, 6000),
+    *(7000, 8000, 8192, 9999, 10_000, 12_288, 16_384, 20_000, 32_768, 50_000, 65_536, 100_000),
+)
 LARGE = (65_535, 65_537, 131_073, 300_007, 1_048_579)
 LARGE_VALUES = ("normal", "ties", "positive", "ties", "ties")  # sums of ties are exact
 PACK = 16  # elements that are loaded at once, at most
 STREAMING = 34 << 20  # bytes: a result that goes past the caches
+ROOM = 600  # a dim that is subtracted, a window say, is no longer than this
 COUNTED = 2**24 + 100_003
 BUDGET = 1_500_000  # elements of a tensor whose sizes are drawn
 MOST_TYPES = 12  # choices of element types
@@ -81,10 +90,25 @@ class Planner:
         return self.op.sample("odd", self.random.getrandbits(32), budget)
 
     def around(self, name: str, size: int) -> dict[str, Size]:
-        """That dim of that size; the others small."""
+        """That dim of that size; the others small, but for one that may have to make room."""
         dims = {n: self._few(n, size) for n in self.op.dims}
-        dims[name] = (size,) if self.op.dims[name] else size
+        dims[name] = self._size(name, size)
+        if size > ROOM or self._fits(dims):
+            return dims
+        for times in (1, 2, 6):
+            for other in self.op.dims:
+                wider = {**dims, other: self._size(other, times * size + 1)}
+                if other != name and self._fits(wider):
+                    return wider
         return dims
+
+    def _size(self, name: str, size: int) -> Size:
+        return (size,) if self.op.dims[name] else size
+
+    def _fits(self, dims: dict[str, Size]) -> bool:
+        return self.op.fits(
+            Case(self.op.name, {n: k[0] for n, k in self.op.variables.items()}, dims)
+        )
 
     def _few(self, name: str, beside: int) -> Size:
         few = self.random.choice((1, 1, 2) if beside > 2000 else (1, 2, 3, 5))
@@ -135,16 +159,17 @@ class Planner:
 
     # ---- the whole ----
 
-    def sizes(self, thin: int = 1) -> Iterator[Case]:
-        """Every dim through all sizes. thin: only every so many of them."""
-        for types in self.types():
+    def sizes(self, thin: int = 1, once: bool = True) -> Iterator[Case]:
+        """Every dim through all sizes. thin: only every so many of them. once: and those of ONCE and USUAL."""
+        choices = self.types()
+        widest = max(choices, key=lambda t: sum(DTYPES[k].itemsize for k in t.values()))
+        for turn, types in enumerate(choices):
+            rest = (*ONCE, *USUAL)[turn :: len(choices)] if once else ()
+            if once and types == widest:
+                rest = tuple(dict.fromkeys((*rest, *USUAL)))
             for name in self.op.dims:
-                sizes = (
-                    [*SMALL, *EDGES][::1]
-                    if thin == 1
-                    else [*SMALL, *EDGES][self.seed % thin :: thin]
-                )
-                for k, size in enumerate(sizes):
+                sizes = [*SMALL, *EDGES][self.seed % thin :: thin]
+                for k, size in enumerate((*sizes, *rest)):
                     values = SWEEP_VALUES[k % len(SWEEP_VALUES)]
                     yield self.base(types, self.around(name, size), values=values)
             for shape in SHAPES_OF_LEADING:
@@ -174,7 +199,7 @@ class Planner:
         types = min(self.types(), key=lambda t: sum(DTYPES[k].itemsize for k in t.values()))
         for name in self.op.counted_dims:
             dims = {n: () if leading else 1 for n, leading in self.op.dims.items()}
-            dims[name] = (COUNTED,) if self.op.dims[name] else COUNTED
+            dims[name] = self._size(name, COUNTED)
             for values in ("positive", "late"):
                 yield self.base(types, dims, values=values)
 

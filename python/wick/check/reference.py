@@ -25,6 +25,7 @@ from .case import Case
 from .operator import Operator
 
 Function = Callable[..., Any]
+OUT_OF_MEMORY = ("can't allocate memory", "error: out of memory", "no memory for ")
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -35,19 +36,18 @@ class ReferenceError(Exception):
 def is_for_memory(error: Exception) -> bool:
     """There was not enough of it. torch's CPU allocator and CUDA's driver say so in words only."""
     known = isinstance(error, (MemoryError, torch.OutOfMemoryError))
-    return known or any(w in str(error) for w in ("can't allocate memory", "error: out of memory"))
+    return known or any(w in str(error) for w in OUT_OF_MEMORY)
 
 
 def broken(error: BaseException) -> ReferenceError:
     """What a mistake in the reference is told as: the line of its file, and the words."""
     if isinstance(error, ReferenceError):
         return error
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    for each in traceback.extract_tb(error.__traceback__):
-        if not each.filename.startswith(_OURS):
-            frame = each  # the reference's own, not what it calls
-            break
-    return ReferenceError(f"{frame.filename}:{frame.lineno}: {type(error).__name__}: {error}")
+    words = f"{type(error).__name__}: {error}"
+    for frame in traceback.extract_tb(error.__traceback__):
+        if not frame.filename.startswith((_OURS, "<")):  # the reference's own, not what it calls
+            return ReferenceError(f"{frame.filename}:{frame.lineno}: {words}")
+    return ReferenceError(str(error) or words)
 
 
 class Reference:
@@ -119,6 +119,8 @@ def load(path: str) -> Any:
         return files.load_reference(os.path.abspath(path))
     except files.TargetError as error:
         raise ReferenceError(str(error)) from error
+    except SystemExit as error:
+        raise broken(error) from error
 
 
 def find(operator: Operator, target: str | None, given: str | None) -> Reference | None:

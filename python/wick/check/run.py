@@ -405,6 +405,9 @@ class Run:
             self._step(job, 1)
             if beside.done is None or alone.done is None or beside.done.get("skipped"):
                 continue
+            if "digest" not in alone.done or "digest" not in beside.done:
+                self._give_up(job, case, alone.done)
+                continue
             with self.lock:
                 self._tally(job.subject, "repeat").cases += 1
                 self.report.cases += 1
@@ -416,6 +419,7 @@ class Run:
                     ["something is kept from one call to the next"],
                 )
                 self._record(job, case, finding, case)
+        worker.renew()  # for others, who look at what the first call of a process leaves
 
     # ---- findings ----
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +24,8 @@ from .reference import Reference, broken, is_for_memory
 
 Phase = Callable[[str], None]
 CPU = torch.device("cpu")
+# What a reference raises where it has no answer.
+MISFITS = (ValueError, IndexError, ArithmeticError, AssertionError)
 SEEDS, MORE = 8, 8  # of _sensitivity
 WHOLE = {kind: kind for kind in ("zeros", "constant", "ties", "positive")}  # also for bytes
 
@@ -77,12 +79,12 @@ class Call:
     def expected(self) -> list[Any]:
         """What the oracle says; raises Unanswered where it has nothing to say."""
         assert self.oracle is not None
-        with self._asking():
+        with self.asking():
             return self.oracle.exact()
 
     def samples(self, base: list[Any], turn: int) -> list[list[Any]]:
         assert self.oracle is not None
-        with self._asking():
+        with self.asking():
             found = self.oracle.samples(base, turn)
             if self.sensitivity is not None and turn == 0:
                 for moved in self.sensitivity():
@@ -90,7 +92,7 @@ class Call:
             return found
 
     @contextlib.contextmanager
-    def _asking(self) -> Iterator[None]:
+    def asking(self) -> Iterator[None]:
         self.phase("reference")
         try:
             yield
@@ -100,7 +102,7 @@ class Call:
             if is_for_memory(error):
                 raise MemoryError("the reference wants more than there is") from error
             raise Unanswered(str(error)) from error
-        except (ValueError, IndexError, ArithmeticError, AssertionError) as error:
+        except MISFITS as error:
             raise Unanswered(str(error)) from error
         except (Exception, SystemExit) as error:
             raise broken(error) from error
@@ -172,10 +174,21 @@ class Forward:
         for p in self.operator.inputs:
             if case.layouts.get(p.name, "").startswith("is-"):
                 inputs[p.name] = inputs[case.layouts[p.name].removeprefix("is-")]
-        if self.reference is not None:
-            for name, value in self.reference.own_inputs(self.operator, case).items():
-                inputs[name] = _like(value, inputs[name])
+        for name, value in self._own_inputs(case).items():
+            inputs[name] = _like(value, inputs[name])
         return inputs
+
+    def _own_inputs(self, case: Case) -> Mapping[str, Any]:
+        if self.reference is None:
+            return {}
+        try:
+            return self.reference.own_inputs(self.operator, case)
+        except MISFITS as error:
+            raise Unanswered(str(error)) from error
+        except MemoryError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise broken(error) from error
 
     def _draw_tensor(
         self, case: Case, p: Parameter, shape: tuple[int, ...], dtype: torch.dtype

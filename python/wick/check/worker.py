@@ -149,6 +149,7 @@ class Child:
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         from .bench import Bench, NotLoaded
         from .device import DeviceLost
+        from .operator import NoSizes
         from .reference import ReferenceError, is_for_memory
 
         try:
@@ -162,7 +163,7 @@ class Child:
         except DeviceLost as error:
             self.say({"crash": str(error)})
             os._exit(1)
-        except NotLoaded as error:
+        except (NotLoaded, NoSizes) as error:
             return {"error": str(error)}
         except ReferenceError as error:
             return {"broken": str(error)}

@@ -10,7 +10,7 @@ import torch
 
 from .. import guarded
 from ..case import Case
-from ..finding import Result
+from ..finding import Result, skip
 from ..guarded import Manner
 from ..oracle import Unanswered
 from ..subject import Call, Unfit, answered
@@ -38,7 +38,7 @@ def judge_digest(subject: Subject, case: Case) -> Result:
     try:
         outcome = answered(subject, case).run()
     except (Unfit, Unanswered) as why:
-        return Result(skipped=str(why))
+        return skip(why)
     result.digest = f"refused {outcome.message}" if outcome.refused else digest(outcome.results)
     return result
 
@@ -50,7 +50,7 @@ def judge_again(subject: Subject, case: Case, others: Sequence[tuple[Subject, Ca
         call = answered(subject, case)
         first = call.run()
     except (Unfit, Unanswered) as why:
-        return Result(skipped=str(why))
+        return skip(why)
     if first.refused:
         return Result(refused=first.message)
     result.judged.append("repeat")

@@ -12,9 +12,9 @@ import torch
 from .. import draw
 from ..case import Case
 from ..compare import judge
-from ..finding import Result
+from ..finding import Result, skip
 from ..oracle import ByGradient, Unanswered
-from ..subject import Backward, Call, Forward, Unfit
+from ..subject import Backward, Call, Forward, Unfit, answered
 from .values import number, place
 
 LAYOUTS = (None, "expanded", "transposed", "sliced")
@@ -24,9 +24,9 @@ def judge_autograd(subject: Forward, case: Case) -> Result:
     """case: small, and of f64 for the finite differences."""
     result = Result()
     try:
-        call = subject.prepare(case)
+        call = answered(subject, case)
     except (Unfit, Unanswered) as why:
-        return Result(skipped=str(why))
+        return skip(why)
     outcome = call.run()
     if outcome.refused:
         return Result(refused=outcome.message)
@@ -130,12 +130,10 @@ def _judge_arriving(
             subject.operator, subject.reference, known, arriving, names, call.working
         )
         try:
-            call.phase("reference")
-            expected = oracle.exact()
-        except RuntimeError:
+            with call.asking():
+                expected = oracle.exact()
+        except Unanswered:
             return
-        finally:
-            call.phase("judge")
         leaves = _leaves(call, names)
         call.phase("operator")
         try:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ..case import Case
-from ..finding import Result
+from ..finding import Result, skip
 from ..guarded import Outcome
 from ..oracle import Unanswered
 from ..subject import Call, Forward, Unfit
@@ -23,7 +23,7 @@ def judge_refusals(subject: Forward, case: Case) -> Result:
     try:
         call = subject.prepare(case)
     except (Unfit, Unanswered) as why:
-        return Result(skipped=str(why))
+        return skip(why)
     result.judged.append("refuse")
     op = subject.operator
     for what, values in _wrong_calls(call):
@@ -97,7 +97,7 @@ def judge_opcheck(subject: Forward, case: Case) -> Result:
     try:
         call, outcome = _with_numbers(subject, case)
     except (Unfit, Unanswered) as why:
-        return Result(skipped=str(why))
+        return skip(why)
     if outcome.refused:
         return Result(refused=outcome.message)
     op = subject.operator

@@ -22,6 +22,7 @@ from ..finding import Result
 from ..guarded import AT_ONCE, Manner, Zone
 from ..operator import COUNTS, DTYPES, Operator
 from ..plan import PACK
+from ..pointers import is_for_finding
 from ..subject import Backward, Forward
 from .values import place
 
@@ -61,9 +62,12 @@ def _cases(op: Operator, few: int = 3) -> dict[str, Case]:
         for name in _in_front(op, dim):
             dims[name] = () if op.dims[name] else 1
         case = Case(op.name, types, dims, scalars, values="positive")
+        if not op.fits(_sized(op, case, dim, 1000)):
+            continue
         per_row = _most(op, _sized(op, case, dim, 1000)) / 1000
-        if per_row >= 1:
-            found[dim] = _sized(op, case, dim, math.ceil(ELEMENTS / per_row))
+        large = _sized(op, case, dim, math.ceil(ELEMENTS / max(per_row, 1)))
+        if per_row >= 1 and op.fits(large):
+            found[dim] = large
     return found
 
 
@@ -136,7 +140,7 @@ def _judge_case(subject: Forward | Backward, case: Case, only_alone: bool) -> tu
     dim = _large_dim(op, case)
     if device.type != "cpu" and (why := _too_large(op, case, device)):
         return Result(skipped=why), False
-    small, longer = _sized(op, case, dim, ROWS), _sized(op, case, dim, BEFORE + ROWS)
+    small = _sized(op, case, dim, ROWS)
     tail = _inputs(op, small)
     expected = _call(subject, small, tail)
     if expected.refused:
@@ -144,9 +148,10 @@ def _judge_case(subject: Forward | Backward, case: Case, only_alone: bool) -> tu
     result, known = Result(judged=["huge"]), set()
     front = _rows(op, case, dim) - ROWS
     for pointer in (None, *_pointers(subject, dim, tail, front)):
-        padded = _call(subject, longer, _padded(op, longer, _aimed(tail, pointer, BEFORE)))
-        moves = {} if padded.refused else _moves(padded.results, expected.results)
-        fresh = {k: move for k, move in moves.items() if k not in known}
+        # Twice: a mean may happen to be that of the rows in front.
+        moves = _moves(subject, small, dim, tail, pointer)
+        again = _moves(subject, small, dim, _inputs(op, small, "offset"), pointer)
+        fresh = {k: m for k, m in moves.items() if again.get(k) == m and k not in known}
         if not fresh and (only_alone or pointer is not None):
             continue
         known |= set(fresh)
@@ -195,11 +200,19 @@ def _holds(value: Any, more: int) -> bool:
     return x.numel() == 0 or more == 0 or int(x.max()) + more <= torch.iinfo(x.dtype).max
 
 
-def _moves(longer: list[Any], expected: list[Any]) -> dict[int, int]:
+def _moves(
+    subject: Forward | Backward, small: Case, dim: str, tail: list[Any], pointer: int | None
+) -> dict[int, int]:
     """Results whose rows hang on nothing but themselves: 0 where they are the same, 1 where they are
     larger by the rows in front."""
-    found = {}
-    for k, (a, b) in enumerate(zip(longer, expected)):
+    op = subject.operator
+    longer = _sized(op, small, dim, BEFORE + ROWS)
+    expected = _call(subject, small, tail)
+    padded = _call(subject, longer, _padded(op, longer, _aimed(tail, pointer, BEFORE)))
+    found: dict[int, int] = {}
+    if padded.refused or expected.refused:
+        return found
+    for k, (a, b) in enumerate(zip(padded.results, expected.results)):
         if _tails_agree(a, b):
             found[k] = 0
         elif torch.as_tensor(b).dtype in COUNTS and _tails_agree(a, b, BEFORE):
@@ -207,7 +220,7 @@ def _moves(longer: list[Any], expected: list[Any]) -> dict[int, int]:
     return found
 
 
-def _inputs(op: Operator, case: Case) -> list[Any]:
+def _inputs(op: Operator, case: Case, profile: str = "positive") -> list[Any]:
     about, _, _, _ = op.plan(case)
     values: list[Any] = []
     for p, a in zip(op.inputs, about):
@@ -218,8 +231,9 @@ def _inputs(op: Operator, case: Case) -> list[Any]:
         elif not p.is_tensor:
             values.append(tuple(a[0]))
         else:
-            gen = draw.generator(case.seed, p.name)
-            values.append(draw.values("positive", tuple(a[0]), DTYPES[a[1]], gen, 1))
+            gen, dtype = draw.generator(case.seed, p.name), DTYPES[a[1]]
+            below = 1 if is_for_finding(op, p, dtype) else 0
+            values.append(draw.values(profile, tuple(a[0]), dtype, gen, below))
     return values
 
 

@@ -15,11 +15,11 @@ import torch
 from .. import turns
 from ..case import Case
 from ..device import synchronize
-from ..finding import UNANSWERED, Result
+from ..finding import UNANSWERED, Result, skip
 from ..guarded import Manner
 from ..oracle import Unanswered
 from ..subject import Call, Unfit, answered
-from .values import Subject, judge_changes, report_left
+from .values import Subject, judge_changes
 
 REPEATS = 40
 HALF = REPEATS // 2
@@ -38,7 +38,7 @@ def judge_leaks(subject: Subject, case: Case) -> Result:
     try:
         call = answered(subject, case)
     except (Unfit, Unanswered) as why:
-        return Result(skipped=f"{type(why).__name__.lower()}: {why}")
+        return skip(why)
     if case.is_empty and call.oracle is None:
         return Result(skipped=f"{UNANSWERED}who knows whether it takes nothing?")
     if call.device.type != "cpu":
@@ -47,7 +47,6 @@ def judge_leaks(subject: Subject, case: Case) -> Result:
     if outcome.refused:
         result.refused = outcome.message
     result.judged.append("leak")
-    report_left(outcome, result)
     _report(outcome.leaked, "a call", result)
     return result
 
@@ -165,7 +164,7 @@ def judge_refused_leaks(subject: Subject, case: Case) -> Result:
     try:
         call = subject.prepare(case)
     except (Unfit, Unanswered) as why:
-        return Result(skipped=str(why))
+        return skip(why)
     for values in [call.values, *_strange(call)]:
         other = call.but(values)
         outcome = other.run(Manner(repeats=REPEATS))

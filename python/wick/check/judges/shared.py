@@ -16,7 +16,7 @@ from typing import Any
 from ... import _wick
 from .. import guarded
 from ..case import Case
-from ..finding import Result
+from ..finding import Result, skip
 from ..guarded import WATCHED, Manner
 from ..oracle import Unanswered
 from ..subject import Unfit, answered
@@ -43,7 +43,7 @@ def _judge_skewed(subject: Subject, case: Case) -> Result:
         call = answered(subject, case)
         outcome = call.run(Manner(repeats=SKEWED))
     except (Unfit, Unanswered) as why:
-        return Result(skipped=str(why))
+        return skip(why)
     if outcome.refused:
         return Result(refused=outcome.message)
     result.judged.append("threads")
@@ -63,7 +63,7 @@ def _judge_watched(subject: Subject, case: Case) -> Result:
         call = answered(subject, case)
         other = answered(subject, case.but(seed=case.seed + 1000))
     except (Unfit, Unanswered) as why:
-        return Result(skipped=str(why))
+        return skip(why)
     _wick.conflicts()
     calls = [call.values, other.values]
     call.phase("operator")

@@ -8,7 +8,7 @@ import torch
 
 from .. import guarded
 from ..case import Case
-from ..finding import Result
+from ..finding import Result, skip
 from ..oracle import Unanswered
 from ..subject import Call, Unfit, answered
 from .values import Subject
@@ -23,7 +23,7 @@ def judge_stream(subject: Subject, case: Case) -> Result:
         call = answered(subject, case)
         alone = call.run()
     except (Unfit, Unanswered) as why:
-        return Result(skipped=str(why))
+        return skip(why)
     if alone.refused:
         return Result(refused=alone.message)
     result.judged.append("stream")

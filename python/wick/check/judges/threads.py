@@ -4,12 +4,13 @@ else calls the operator meanwhile."""
 from __future__ import annotations
 
 import contextlib
+import time
 
 import torch
 
 from .. import guarded
 from ..case import Case
-from ..finding import Result
+from ..finding import Result, skip
 from ..guarded import AT_ONCE, BACKWARDS, FORWARDS, SHUFFLED, Manner
 from ..oracle import Unanswered
 from ..subject import Call, Unfit, answered
@@ -17,7 +18,7 @@ from .values import Subject, number, place
 
 COUNTS = (2, 3, 5, 16)
 AT_ONCE_COUNTS = (2, 3)  # about as many as there are CPUs: more would wait, not meet
-ROUNDS = 300  # of callers at once, at least
+ROUNDS, SECONDS = 300, 4.0  # of callers at once, at most
 # Calls with pieces at once, the most, and how often they are to meet on two CPUs: what goes wrong
 # seldom needs many. Few where the same operator is watched as well (shared.py).
 ALONE, BESIDES = (20_000, 40), (200, 8)
@@ -28,16 +29,18 @@ def judge_threads(subject: Subject, case: Case, watched: bool) -> Result:
     result = Result()
     try:
         call = answered(subject, case)
+        start = time.process_time()
         alone = call.run()
+        seconds = time.process_time() - start
     except (Unfit, Unanswered) as why:
-        return Result(skipped=str(why))
+        return skip(why)
     if alone.refused:
         return Result(refused=alone.message)
     result.judged.append("threads")
     if alone.loops[1] > 1:
         _judge_cuts(call, alone, result, *(BESIDES if watched else ALONE))
     if not result.findings:
-        _judge_callers(subject, case, call, result)
+        _judge_callers(subject, case, call, _rounds(call, seconds), result)
     return result
 
 
@@ -58,10 +61,11 @@ def _judge_cuts(
             return
 
 
-def _rounds(call: Call) -> int:
-    """As many as take about as long, whatever the size."""
+def _rounds(call: Call, seconds: float) -> int:
+    """As many as take about as long, whatever the size. seconds: of one call."""
     elements = sum(v.numel() for v in call.values if isinstance(v, torch.Tensor))
-    return max(8, min(ROUNDS, 10_000_000 // max(1, elements)))
+    in_time = int(SECONDS / max(seconds * CALLERS, 1e-6))
+    return max(8, min(ROUNDS, 10_000_000 // max(1, elements), in_time))
 
 
 def _difference(call: Call, alone: guarded.Outcome, cut: guarded.Outcome) -> list[str]:
@@ -92,7 +96,7 @@ def _report(result: Result, threads: int, order: int, difference: list[str]) -> 
     result.add("threads", kind, title, *difference, hint)
 
 
-def _judge_callers(subject: Subject, case: Case, call: Call, result: Result) -> None:
+def _judge_callers(subject: Subject, case: Case, call: Call, rounds: int, result: Result) -> None:
     """Several threads call it, each with other values, if it takes them."""
     calls = [call.values]
     for k in range(1, CALLERS):
@@ -103,7 +107,7 @@ def _judge_callers(subject: Subject, case: Case, call: Call, result: Result) -> 
     if len(calls) == 1:
         calls.append(call.values)
     call.phase("operator")
-    differs = guarded.together(call.operator, calls, call.wanted, Manner(), _rounds(call))
+    differs = guarded.together(call.operator, calls, call.wanted, Manner(), rounds)
     call.phase("judge")
     if differs >= 0:
         result.add(

@@ -14,7 +14,7 @@ import torch
 from .. import guarded
 from ..case import Case
 from ..compare import Verdict, judge
-from ..finding import UNANSWERED, Result
+from ..finding import Result, skip
 from ..guarded import FILLS, Manner, Outcome
 from ..operator import candidates
 from ..oracle import Unanswered
@@ -40,12 +40,10 @@ def judge_values(subject: Subject, case: Case, only: set[str]) -> Result:
         call = subject.prepare(case)
         expected = call.expected() if call.oracle is not None else None
     except (Unfit, Unanswered) as why:
-        result.skipped = f"{UNANSWERED if isinstance(why, Unanswered) else 'unfit: '}{why}"
-        return result
+        return skip(why)
     if tag not in only:
         expected = None  # it was asked whether it has an answer, no more
     first = call.run()
-    report_left(first, result)
     if first.refused:
         judge_changes(call, first, result)
         _judge_refusal(subject, case, tag, first, expected, result)
@@ -70,11 +68,6 @@ def judge_values(subject: Subject, case: Case, only: set[str]) -> Result:
 def _shift(case: Case) -> int:
     """Which tensors begin an element off alignment: none, or any of them."""
     return random.Random(f"shift {case.seed}").choice((0, random.Random(case.seed).getrandbits(16)))
-
-
-def report_left(outcome: Outcome, result: Result) -> None:
-    for line in outcome.left.splitlines():
-        result.add("leak", f"state-{line}", line, "put back what it was before the call ends")
 
 
 # ---- against the reference ----
