@@ -15,6 +15,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
+_FILES = ("shapes", "reference", "json", "html", "plots", "profile", "compare")
+
 
 def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(
@@ -48,12 +50,20 @@ def main(words: Sequence[str]) -> int:
     for name in ("threads", "rounds"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             parser().error(f"--{name} is {getattr(options, name)}, expected 1 or more")
+    for name in _FILES:
+        if getattr(options, name) == "":
+            parser().error(f"--{name}: expected a name")
+    if not -(1 << 63) <= options.seed < 1 << 64:
+        parser().error(f"--seed is {options.seed}, expected a number of 64 bits")
     try:
         from wick.bench.run import main as run
 
         code = run(options, list(words))
         sys.stdout.flush()
         return code
+    except SystemExit as end:  # not argparse's
+        print(f"wick bench: a reference ended it: sys.exit({end.code!r})", file=sys.stderr)
+        return 2
     except BrokenPipeError:
         # Whoever read has gone. What is still held back must not fail once more at the very end.
         for stream in (1, 2):

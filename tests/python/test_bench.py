@@ -146,6 +146,11 @@ WICK_IMPL wick_status OP_backward_cpu(wick_ctx *ctx, const T *dy, T *dx, int64_t
     assert first == Case({"N": (8, 2048), "C": 4096})
     assert (second.types, second.absent) == ({"T": "bf16"}, ("bias",))
     assert second.scalars == {"scale": 0.5, "mode": "mean"}
+    for mode in ("mode='sum'", 'mode="sum"'):
+        quoted = Shapes(f"N=2 C=3 {mode}", "page").cases(made.name, both[made.name])
+        assert quoted[0].scalars == {"mode": "sum"}
+    with pytest.raises(ShapesError, match="mode='max: expected"):
+        Shapes("N=2 C=3 mode='max", "page").cases(made.name, both[made.name])
     backward = shapes.cases(names[1], both[names[1]])[0]
     assert shapes.declared("flops", names[1], both[names[1]], backward) == 5 * 8 * 2048 * 4096
 
@@ -155,6 +160,23 @@ def test_types_that_are_asked_for_win(folder: Path) -> None:
     assert [c.types["T"] for c in operator.cases(("f64",))] == ["f64", "f64"]
     assert [c.types["T"] for c in operator.cases(("all",))] == ["f32", "f32", "f64", "f64"]
     assert operator.cases(("i8",)) == []
+
+
+def test_types_of_several_variables(make) -> None:
+    made = make("""
+WICK_OP(OP, "x: T[N], i: I[N] -> y: T[N] where T: f16 f32, I: i32 i64");
+WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, const T *x, const I *i, T *y, int64_t N)
+{ (void)ctx, (void)x, (void)i, (void)y, (void)N; return WICK_OK; }
+""")
+    operator = target.Operator(made.direct, None, None, None)
+
+    def chosen(*wanted: str) -> list[tuple[str, ...]]:
+        return [tuple(types.values()) for types in operator.types(wanted)]
+
+    assert chosen() == [("f32", "i32")]
+    assert chosen("all") == [("f16", "i32"), ("f16", "i64"), ("f32", "i32"), ("f32", "i64")]
+    assert chosen("f16") == [("f16", "i32")] and chosen("i64") == [("f32", "i64")]
+    assert chosen("i8") == []
 
 
 @pytest.mark.parametrize(
@@ -481,7 +503,7 @@ def test_what_is_written_in_place_is_put_back(host: Host) -> None:
     assert "out=" not in [c.name for c in field.contenders]
 
 
-ONE = torch.arange(6.0).reshape(2, 3)
+ONE, NAN = torch.arange(6.0).reshape(2, 3), float("nan")
 
 
 @pytest.mark.parametrize(
@@ -497,7 +519,11 @@ ONE = torch.arange(6.0).reshape(2, 3)
         (ONE, ONE[0], "the result is [3], the operator's [2, 3]"),
         ((ONE, ONE), (ONE, ONE.T), "result 2 is [3, 2], the operator's [2, 3]"),
         ((ONE, ONE), (ONE, ONE + 1), "result 2 differs by 26 %"),
-        (ONE, ONE * float("nan"), "the result differs by nan %"),
+        (ONE, ONE * NAN, "the result is NaN or infinite elsewhere than the operator's"),
+        (ONE * NAN, ONE * NAN, ""),
+        (ONE / 0, ONE / 0, ""),
+        (ONE / 0, -ONE / 0, "the result is NaN or infinite elsewhere than the operator's"),
+        (torch.tensor([NAN, 1.0]), torch.tensor([NAN, 2.0]), "the result differs by 50 %"),
     ],
 )
 def test_a_result_that_is_not_the_operators(ours, theirs, said: str) -> None:
@@ -1011,6 +1037,29 @@ def test_a_file_that_holds_no_records(tmp_path: Path, text: str) -> None:
         records.read(str(tmp_path / "gone.json"))
 
 
+@pytest.mark.parametrize("broken", [0, "1 ms", None, -1.0, float("nan"), True])
+def test_a_file_whose_times_are_none(tmp_path: Path, broken: object) -> None:
+    path = tmp_path / "x.json"
+    row = a_row()
+    row.times["wick"].median_s = broken
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows.Row, "share", None)
+        records.write(str(path), records.machine([], [], ""), [row])
+    with pytest.raises(records.RecordsError, match="not a file of wick bench --json"):
+        records.read(str(path))
+
+
+def test_another_machine_is_named(capsys) -> None:
+    before, after = run_of(1.0), run_of(1.0)
+    for about, model in ((before[0], "An old CPU"), (after[0], "A new CPU")):
+        about["devices"][0]["model"] = model
+    found = compare.compare(before, after)
+    assert found.elsewhere == "it was measured on another machine: An old CPU, now A new CPU"
+    table.print_comparison(found, "old.json")
+    assert found.elsewhere in capsys.readouterr().out
+    assert compare.compare(before, before).elsewhere == ""
+
+
 def run_of(*medians: float, eager: float | None = None, spread: float = 0.01) -> tuple[dict, list]:
     made = []
     for i, median in enumerate(medians):
@@ -1149,6 +1198,13 @@ def test_the_table(capsys, monkeypatch, rich: bool) -> None:
     assert max(map(len, said.splitlines())) <= 160
 
 
+def test_what_looks_like_markup_is_shown_as_it_is(capsys) -> None:
+    row = a_row(case=Case({"N": 3}, {"T": "f32"}, {"p": "[/]", "q": "[red]"}))
+    verdict.judge([row])
+    table.print_rows(some_rows()[0], [row])
+    assert "N=3 p=[/] q=[red]" in capsys.readouterr().out
+
+
 def test_a_ratio_of_times_that_lie_far_apart_is_none() -> None:
     eager, wild = times(4e-3), times(40.0, 0.45)
     rows_ = [
@@ -1217,6 +1273,15 @@ def test_marks_of_an_axis_are_several_and_legends_have_only_what_is_there() -> N
     looks = {(line.get_color(), line.get_marker()) for line in figure.axes[0].get_lines()[2:]}
     assert len(looks) == 25
     assert figure.axes[0].get_xlim()[0] < 1e11 / 2e10  # some of the slope can be seen
+
+
+def test_the_copy_is_drawn_where_there_is_one_size() -> None:
+    pytest.importorskip("matplotlib")
+    facts, made = some_rows()
+    facts["devices"][0]["copy"] = {"warm": [[8000], [1e-6]]}
+    figure = plots.roofline(facts, [r for r in made if r.operator == "local.b"][2:3])
+    copy = next(a for a in figure.axes[0].get_lines() if a.get_label() == "copy, warm")
+    assert list(copy.get_xdata()) == [4000, 16000] and list(copy.get_ydata()) == [8e9, 8e9]
 
 
 def test_a_sweep_needs_a_range() -> None:
@@ -1371,9 +1436,14 @@ def test_a_trace_has_the_calls_that_were_measured(folder: Path, host: Host, tmp_
 @pytest.mark.parametrize(
     "args, code, message",
     [
-        (["nothing"], 1, "no operator nothing in namespace wick"),
-        (["gone.c"], 1, "gone.c: there is no such file"),
-        (["relu", "--reference", "gone.py"], 1, "gone.py: there is no such file"),
+        (["nothing"], 2, "no operator nothing in namespace wick"),
+        (["gone.c"], 2, "gone.c: there is no such file"),
+        (["relu", "--shapes", "gone.txt"], 2, "gone.txt: there is no such file"),
+        (["relu", "--seed", "9" * 23], 2, "expected a number of 64 bits"),
+        (["relu", "--json", ""], 2, "--json: expected a name"),
+        (["relu", "--html", ""], 2, "--html: expected a name"),
+        (["muladd_backward", "--size", "N=2 da=none"], 2, "da=none: a result, and all results"),
+        (["relu", "--reference", "gone.py"], 2, "gone.py: there is no such file"),
         (["relu", "--device", "tpu"], 2, "expected cpu, cuda or cuda:N"),
         (["relu", "--types", "i8"], 2, "--types i8: relu's T is f16 bf16 f32 f64"),
         (["relu", "--size", "M=3"], 2, "M is no name of a signature: N, T, x"),
@@ -1401,6 +1471,42 @@ def test_the_command_refuses(
     said = capsys.readouterr()
     assert (returned, said.out) == (code, "")
     assert "wick bench: " in said.err and message in said.err
+
+
+@pytest.mark.parametrize(
+    "body, message",
+    [
+        ("return 3", " returned 3, expected a dict"),
+        ("raise KeyError('k')", ": KeyError: 'k'"),
+        ("import sys; sys.exit(3)", ": SystemExit: 3"),
+    ],
+)
+def test_inputs_that_are_none_are_told_before_anything_runs(
+    folder: Path, monkeypatch, capsys, body: str, message: str
+) -> None:
+    source = source_in(folder)
+    source.with_suffix(".py").write_text(f"def {source.stem}_inputs(N): {body}\n")
+    monkeypatch.setattr(floor.Roof, "measure", lambda *rest: pytest.fail("it measures"))
+    assert cli_bench.main([str(source), *QUICK]) == 2
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 1
+    assert f"{source.stem}.py: {source.stem}_inputs{message}" in said
+
+
+def test_a_reference_that_exits(folder: Path, host: Host) -> None:
+    source = source_in(folder)
+    source.with_suffix(".py").write_text(f"def {source.stem}(x): raise SystemExit(3)\n")
+    operator, case = operator_in(folder), Case({"N": (2,), "C": 3}, {"T": "f32"})
+    call = inputs.make(operator.namespace, operator.name, operator.parameters, case, "cpu", 0)
+    field = contenders.field(operator, case, call, host, ("eager",), 0)
+    assert field.missing == {"eager": "SystemExit: 3"}
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_a_full_disk_names_the_file(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(rows, "measure", lambda *rest: [a_row()])
+    assert cli_bench.main(["relu", *QUICK, "--size", "N=8", "--json", "/dev/full"]) == 1
+    assert "wick bench: /dev/full: No space left" in capsys.readouterr().err
 
 
 def test_output_is_tried_without_a_trace(tmp_path: Path) -> None:
@@ -1453,7 +1559,7 @@ WICK_IMPL wick_status {name}_cpu(wick_ctx *ctx, const float *x, float *y, int64_
         ("N=900000000000", "it takes 13411 GiB of memory, and "),
         (f"N={1 << 61}", "63 bits"),
         (f"N={1 << 40}x{1 << 40}", "the dim N"),
-        (f"N={1 << 80}", ""),
+        (f"N={1 << 80}", "a size does not fit into 63 bits"),
     ],
 )
 def test_a_size_that_is_too_large_is_left_out(monkeypatch, capsys, size: str, why: str) -> None:
@@ -1481,11 +1587,15 @@ def test_a_folder_one_file_of_which_does_not_build(folder: Path) -> None:
 def test_a_reference_that_does_not_load_names_its_line(folder: Path, capsys) -> None:
     source = source_in(folder)
     source.with_suffix(".py").write_text("import torch\n\nnothing_of_this_name\n")
-    assert cli_bench.main([str(source)]) == 1
+    assert cli_bench.main([str(source)]) == 2
     assert f"{source.stem}.py:3: NameError: " in capsys.readouterr().err
+    target.load_reference.cache_clear()
+    source.with_suffix(".py").write_text("import sys\nsys.exit(3)\n")
+    assert cli_bench.main([str(source)]) == 2
+    assert f"{source.stem}.py:2: SystemExit: 3" in capsys.readouterr().err
     empty = folder / "empty"
     empty.mkdir()
-    assert cli_bench.main([str(empty)]) == 1
+    assert cli_bench.main([str(empty)]) == 2
     assert "no operator file is in there" in capsys.readouterr().err
 
 

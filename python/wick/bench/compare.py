@@ -48,6 +48,7 @@ class Comparison:
     drift_by: str
     only_before: int
     only_after: int
+    elsewhere: str = ""  # words, where the earlier run was on another CPU or GPU
 
     @property
     def is_possible(self) -> bool:
@@ -81,6 +82,17 @@ def _drift(
     return (statistics.median(ratios), "the copy") if ratios else (1.0, "nothing")
 
 
+def _elsewhere(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    models = [
+        {d["device"]: str(d.get("model", "")) for d in about.get("devices", ())}
+        for about in (before, after)
+    ]
+    other = [(models[0][d], models[1][d]) for d in models[1] if d in models[0]]
+    return next(
+        (f"it was measured on another machine: {a}, now {b}" for a, b in other if a != b), ""
+    )
+
+
 def _kind(before: Times, after: Times) -> str:
     return SLOWER if faster(before, after) else FASTER if faster(after, before) else SAME
 
@@ -100,4 +112,5 @@ def compare(
             t0, t1 = _scaled(was.times[name], drift), row.times[name]
             kinds = {_kind(t0, t1), _kind(was.times[name], t1)}
             changes.append(Change(row, name, t0, t1, kinds.pop() if len(kinds) == 1 else SAME))
-    return Comparison(changes, drift, drift_by, len(old) - len(pairs), len(new) - len(pairs))
+    only = (len(old) - len(pairs), len(new) - len(pairs))
+    return Comparison(changes, drift, drift_by, *only, _elsewhere(before[0], after[0]))

@@ -230,7 +230,7 @@ def field(
             contender = make()
             device.learn(contender.call)
             contenders.append(contender)
-        except Exception as error:  # a baseline's own: any kind
+        except (Exception, SystemExit) as error:  # a baseline's own: any kind
             said = str(error).strip().splitlines()
             missing[name] = f"{type(error).__name__}: {said[0] if said else ''}"[:200]
     comparable = set(operator.baselines())

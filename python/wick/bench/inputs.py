@@ -21,6 +21,10 @@ from .._signature import DTYPES
 from .shapes import Case
 
 
+class InputsError(RuntimeError):
+    """NAME_inputs is not what it should be, in words."""
+
+
 @dataclass(frozen=True)
 class Traffic:
     """What a call moves."""
@@ -106,7 +110,7 @@ def make(
         else:
             arguments[p["name"]] = place[0] if p["kind"] == "shape" else _scalar(p, case)
     if given is not None:
-        arguments.update(ask_inputs(given, parameters, case, device))
+        arguments.update(_given(given, parameters, case, device))
     return Call(
         arguments,
         [p["name"] for p in parameters["inputs"] if p["in_place"]],
@@ -130,6 +134,21 @@ def traffic_of(
     return Traffic(moved, moved - in_place, in_place > 0 and in_place == written)
 
 
+def _given(
+    function: Callable[..., Mapping[str, Any]],
+    parameters: Mapping[str, Any],
+    case: Case,
+    device: str,
+) -> Mapping[str, Any]:
+    """What NAME_inputs returns; whatever it raises, as words."""
+    try:
+        return ask_inputs(function, parameters, case, device)
+    except (InputsError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        raise InputsError(f"{function.__name__}: {type(error).__name__}: {error}") from error
+
+
 def ask_inputs(
     given: Callable[..., Mapping[str, Any]],
     parameters: Mapping[str, Any],
@@ -144,11 +163,13 @@ def ask_inputs(
         name for name in taken if name not in names and taken[name].default is taken[name].empty
     ]
     if unknown:
-        raise RuntimeError(
+        raise InputsError(
             f"{given.__name__} takes {', '.join(unknown)}; there are {', '.join(names)}"
         )
     arguments = given(**{name: value for name, value in names.items() if name in taken})
+    if not isinstance(arguments, Mapping):
+        raise InputsError(f"{given.__name__} returned {arguments!r:.60}, expected a dict")
     known = {p["name"] for p in parameters["inputs"]}
     if strange := sorted(set(arguments) - known):
-        raise RuntimeError(f"{given.__name__} returned {', '.join(strange)}, which is no argument")
+        raise InputsError(f"{given.__name__} returned {', '.join(strange)}, which is no argument")
     return arguments

@@ -121,5 +121,9 @@ def render(facts: Mapping[str, Any], rows: Sequence[Row]) -> str:
 
 def write(path: str, facts: Mapping[str, Any], rows: Sequence[Row]) -> None:
     text = render(facts, rows)
-    with open(path, "w", encoding="utf-8") as f:
-        f.write(text)
+    try:
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+    except OSError as error:
+        error.filename = path  # a disk that is full names no file
+        raise

@@ -206,23 +206,13 @@ def _by_flops(device: Mapping[str, Any], rows: Sequence[Row]) -> Any:
 def _by_bytes(device: Mapping[str, Any], rows: Sequence[Row]) -> Any:
     plt = _pyplot()
     figure, panel = plt.subplots(figsize=(WIDTH, _HEIGHT), layout="constrained")
-    for cache, (moved, seconds) in device["copy"].items():
-        panel.plot(
-            moved,
-            [n / s for n, s in zip(moved, seconds)],
-            color=_GREY,
-            linestyle="-" if cache == "warm" else "--",
-            label=f"copy, {cache}",
-        )
-    for cache, (moved, seconds) in device.get("update", {}).items():
-        if any(r.cache == cache for r in rows):
-            panel.plot(
-                moved,
-                [n / s for n, s in zip(moved, seconds)],
-                color=_GREY,
-                linestyle=":" if cache == "warm" else "-.",
-                label=f"in place, {cache}",
-            )
+    for what, name, lines in (("copy", "copy", ("-", "--")), ("update", "in place", (":", "-."))):
+        for cache, (moved, seconds) in device.get(what, {}).items():
+            rates = [n / s for n, s in zip(moved, seconds)]
+            if len(moved) == 1:  # a point is no line
+                moved, rates = [moved[0] / _SWEEP, moved[0] * _SWEEP], 2 * rates
+            line = lines[cache != "warm"]
+            panel.plot(moved, rates, color=_GREY, linestyle=line, label=f"{name}, {cache}")
     _bytes_axis(panel)
     _scatter(panel, rows, lambda r: (r.moved_bytes, r.moved_bytes / r.best_s))
     panel.set_yscale("log")

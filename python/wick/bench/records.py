@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import os
 import platform
 import shlex
@@ -78,8 +79,21 @@ def write(path: str, about: Mapping[str, Any], rows: Iterable[Row]) -> None:
     if path == "-":
         sys.stdout.write(text)
         return
-    with open(path, "w", encoding="utf-8") as f:
-        f.write(text)
+    try:
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+    except OSError as error:
+        error.filename = path  # a disk that is full names no file
+        raise
+
+
+def _is_sound(about: Mapping[str, Any], rows: Iterable[Row]) -> bool:
+    """Whether every number that a comparison divides by is one."""
+    numbers = [r for d in about["devices"] for r in d["copy_bytes_per_s"].values()]
+    for row in rows:
+        for t in (row.times["wick"], *row.times.values()):
+            numbers += [t.median_s, t.first_s, t.third_s, *t.samples_s]
+    return all(type(n) in (int, float) and 0 < n < math.inf for n in numbers)
 
 
 def read(path: str) -> tuple[dict[str, Any], list[Row]]:
@@ -89,8 +103,11 @@ def read(path: str) -> tuple[dict[str, Any], list[Row]]:
         about = next(r for r in records if r["record"] == "machine")
         if about["format"] != FORMAT:
             raise RecordsError(f"{path}: format {about['format']}, expected {FORMAT}")
-        return about, [Row.from_record(r) for r in records if r["record"] == "row"]
+        rows = [Row.from_record(r) for r in records if r["record"] == "row"]
+        if not _is_sound(about, rows):
+            raise ValueError
+        return about, rows
     except OSError as error:
         raise RecordsError(f"{path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, StopIteration):
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
         raise RecordsError(f"{path}: not a file of wick bench --json") from None

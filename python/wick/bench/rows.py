@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Mapping
@@ -142,13 +143,18 @@ def _shape(result: Any) -> str:
 
 
 def _error(got: torch.Tensor, wanted: torch.Tensor) -> float:
-    """The norm of the difference, relative to what is wanted."""
+    """The norm of the difference, relative to what is wanted; infinite where one is NaN or infinite and
+    the other is not the same."""
     squares = [0.0, 0.0]
     parts = (t.detach().reshape(-1).split(_AT_A_TIME) for t in (got, wanted))
     for a, b in zip(*parts):
         a, b = a.double(), b.double()
-        squares[0] += (a - b).square().sum().item()
-        squares[1] += b.square().sum().item()
+        same = (a == b) | (a.isnan() & b.isnan())
+        off = torch.where(same, 0.0, a - b)
+        if not off.isfinite().all():
+            return math.inf
+        squares[0] += off.square().sum().item()
+        squares[1] += torch.where(b.isfinite(), b, 0.0).square().sum().item()
     return (squares[0] / (squares[1] or 1.0)) ** 0.5
 
 
@@ -167,7 +173,9 @@ def difference(ours: Any, theirs: Any) -> str:
         if not isinstance(a, torch.Tensor):
             continue
         error = _error(a, b)
-        if not error <= (0.05 if a.element_size() < 4 else 1e-3):  # a NaN differs
+        if error == math.inf:
+            return f"{what} is NaN or infinite elsewhere than the operator's"
+        if error > (0.05 if a.element_size() < 4 else 1e-3):
             return f"{what} differs by {words.percent(error)}"
     return ""
 

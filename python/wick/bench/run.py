@@ -24,6 +24,7 @@ from .shapes import FORMULAS, Case, Shapes, ShapesError
 from .target import Operator, TargetError
 
 OK, FAILED, WRONG, STOPPED = 0, 1, 2, 130
+Sized = tuple[Operator, Case, Traffic]
 QUICK = Effort(rounds=7, sample_s=5e-4, row_s=0.8, least=3)
 
 
@@ -120,6 +121,7 @@ class _Bench:
         sizes = [(op, case, moves) for op, case in plan if (moves := self._fits(op, case, device))]
         if not sizes:
             return
+        _try_inputs(sizes, device, self.options.seed)
         try:
             roof.measure([moves for _, _, moves in sizes], self.caches, self.progress)
         except (RuntimeError, MemoryError) as error:
@@ -143,7 +145,7 @@ class _Bench:
                     self.options.seed,
                 )
                 self.measured.append((operator, case, device))
-            except (RuntimeError, MemoryError) as error:
+            except (RuntimeError, MemoryError, TypeError, ValueError) as error:  # of its inputs
                 self._skip(operator, case, device, _first_line(error))
 
     def _skip(self, operator: Operator, case: Case, device: Any, why: str) -> None:
@@ -156,7 +158,10 @@ class _Bench:
             shapes, _, read, written = _wick.plan(
                 operator.namespace, operator.name, case.dims, case.types, case.absent
             )
-        except (RuntimeError, ValueError, OverflowError) as error:
+        except OverflowError:
+            self._skip(operator, case, device, "a size does not fit into 63 bits")
+            return None
+        except (RuntimeError, ValueError) as error:
             self._skip(operator, case, device, _first_line(error))
             return None
         moves = inputs.traffic_of(operator.parameters, shapes, read, written)
@@ -217,6 +222,20 @@ def _check_outputs(options: argparse.Namespace) -> None:
             _try_to_write(os.path.join(options.plots, ".wick"))
     except OSError as error:
         raise AskedWronglyError(f"{error.filename}: cannot be written: {error.strerror}") from None
+
+
+def _try_inputs(sizes: Sequence[Sized], device: Any, seed: int) -> None:
+    """Calls each NAME_inputs once, for the smallest of its sizes: one that is wrong is told before
+    anything is measured."""
+    tried: set[int] = set()
+    for operator, case, _ in sorted(sizes, key=lambda size: size[2].moved):
+        if operator.inputs() is None or id(operator) in tried:
+            continue
+        tried.add(id(operator))
+        try:
+            rows.make_call(operator, case, device, seed)
+        except inputs.InputsError as error:
+            raise AskedWronglyError(f"{operator.reference_file}: {error}") from None
 
 
 def _report(bench: _Bench, facts: dict[str, Any], options: argparse.Namespace) -> None:
@@ -290,7 +309,7 @@ def bench(options: argparse.Namespace, words: list[str]) -> int:
     if found.changes and not found.is_possible and not found.of(compare.SLOWER):
         raise AskedWronglyError(
             f"--compare {options.compare}: cannot compare: the machine takes {found.drift:.2f} x as "
-            f"long as then, by {found.drift_by}"
+            f"long as then, by {found.drift_by}{found.elsewhere and f'; {found.elsewhere}'}"
         )
     table.print_comparison(
         found, options.compare, sys.stderr if options.json == "-" else sys.stdout
@@ -308,9 +327,9 @@ def main(options: argparse.Namespace, words: list[str]) -> int:
     except OSError as error:  # a disk that is full by now
         print(f"wick bench: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
         return FAILED
-    except (AskedWronglyError, records.RecordsError, ShapesError) as error:
+    except (AskedWronglyError, TargetError, records.RecordsError, ShapesError) as error:
         print(f"wick bench: {error}", file=sys.stderr)
         return WRONG
-    except (TargetError, BuildError, PlotsError, CannotMeasureError) as error:
+    except (BuildError, PlotsError, CannotMeasureError) as error:
         print(f"wick bench: {error}", file=sys.stderr)
         return FAILED

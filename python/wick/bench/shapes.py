@@ -157,7 +157,12 @@ class Shapes:
         for line in self.lines:
             chosen = [operators[line.operator]] if line.operator else list(operators.values())
             known = {name for parameters in chosen for name in _names(parameters)}
+            results = {p["name"] for parameters in chosen for p in parameters["outputs"]}
             for name in line.values:
+                if name not in known and name in results:
+                    raise ShapesError(
+                        f"{line.place}: {name}={line.values[name]}: a result, and all results are wanted"
+                    )
                 if name not in known:
                     listed = ", ".join(sorted(known))
                     raise ShapesError(f"{line.place}: {name} is no name of a signature: {listed}")
@@ -259,11 +264,19 @@ def _read_size(text: str, is_leading: bool) -> int | tuple[int, ...]:
     return sizes if is_leading else sizes[0]
 
 
+def _read_choice(p: Mapping[str, Any], text: str) -> str:
+    """In quotes, as the signature has it, or without."""
+    word = text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
+    if word not in p["choices"]:
+        raise ValueError(text)
+    return word
+
+
 def _read_scalar(p: Mapping[str, Any], text: str) -> Any:
     if p["kind"] == "bool":
         return {"true": True, "false": False}[text.lower()]
-    if p["kind"] == "choice" and text not in p["choices"]:
-        raise ValueError(text)
+    if p["kind"] == "choice":
+        return _read_choice(p, text)
     return {"int": int, "float": float}.get(p["kind"], str)(text)
 
 

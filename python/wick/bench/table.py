@@ -176,7 +176,8 @@ def _print_rich(rows: Sequence[Row], out: TextIO) -> None:
         table.add_column(name, justify="left" if left else "right", no_wrap=i != len(names) - 1)
     for row in rows:
         *plain, words_ = cells(row, rows)
-        table.add_row(*plain, Text(words_, style=COLOURS[row.verdict]))
+        # As Text, since in a str rich takes [...] for markup.
+        table.add_row(*map(Text, plain), Text(words_, style=COLOURS[row.verdict]))
     with console.capture() as drawn:
         console.print(table)
     lines = [line.rstrip() for line in drawn.get().splitlines()]
@@ -206,6 +207,8 @@ def print_comparison(found: Comparison, before: str, out: TextIO | None = None) 
         f"{len(found.of(SAME))} the same within the noise"
     )
     out.write(f"; the machine takes {found.drift:.2f} x as long (by {found.drift_by})\n")
+    if found.elsewhere:
+        out.write(f"  {found.elsewhere}\n")
     for kind in (SLOWER, FASTER):
         for change in sorted(found.of(kind), key=lambda c: -abs(c.ratio - 1)):
             row = change.row

@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 import glob
 import importlib.util
+import itertools
 import os
 import re
 import traceback
@@ -48,7 +49,7 @@ def load_reference(path: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == path]
         line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else 1
@@ -132,16 +133,22 @@ class Operator:
     # ---- sizes ----
 
     def types(self, wanted: Sequence[str]) -> list[dict[str, str]]:
-        """Choices of element types: the wanted ones of the first variable ("all": every one; none:
-        f32, or else the first), the others at their first."""
+        """Choices of element types: of each variable the wanted ones ("all": every one); of one that
+        has none of them, or where none is wanted, the first, but f32 of the first variable. None at
+        all where no variable has what is wanted."""
         variables = self.parameters["variables"]
         if not variables:
             return [{}]
-        (first, listed), rest = variables[0], variables[1:]
-        if not wanted:
-            wanted = ["f32"] if "f32" in listed else listed[:1]
-        others = {name: types[0] for name, types in rest}
-        return [{first: word, **others} for word in listed if word in wanted or "all" in wanted]
+        chosen = {
+            name: [word for word in listed if word in wanted or "all" in wanted]
+            for name, listed in variables
+        }
+        if wanted and not any(chosen.values()):
+            return []
+        for i, (name, listed) in enumerate(variables):
+            usual = "f32" if i == 0 and "f32" in listed else listed[0]
+            chosen[name] = chosen[name] or [usual]
+        return [dict(zip(chosen, words)) for words in itertools.product(*chosen.values())]
 
     def cases(self, wanted: Sequence[str]) -> list[Case]:
         """The calls to be measured. A line of the file that names its types is measured with those,
