@@ -28,14 +28,14 @@ void show_source_close(show_source *s);
 /* The compiler with all flags that decide about the code; then come files. */
 wick_status show_source_compiler(wick_ctx *ctx, const show_source *s, wick_args *out);
 /* The command as a line for a shell: it makes a module of what --glue prints. Then, for a file with
- * kernels, with which flags those are compiled. */
+ * kernels, with which flags those are compiled and that the module has none of them. */
 wick_status show_command(wick_ctx *ctx, const show_source *s);
 /* A line per choice of types: the module's path, or that there is none yet. */
 wick_status show_cached(wick_ctx *ctx, const show_source *s);
 
 /* ---- show_assembly.c ---- */
 
-/* The busiest loop of every function, from what the compiler writes with -S. */
+/* Every innermost loop of every function, from what the compiler writes with -S. */
 wick_status show_assembly(wick_ctx *ctx, const show_source *s);
 
 /* ---- show_device.c ---- */

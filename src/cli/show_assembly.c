@@ -1,14 +1,21 @@
 /* show_assembly.c -- the loops that the C compiler made of a source
  *
  * The unit is compiled once more, to assembly with line numbers (which change no instruction). A
- * loop is a jump back to a label; one that has no other inside is where the time goes. Of each
- * function the one with the widest registers is shown, of several the one with the largest share of
- * vector instructions:
+ * loop is a jump back to a label; one that has no other inside is where the time goes. First there
+ * is a line for each of them, then their instructions:
  *
- *   relu_piece, relu.c:24-31: 9 instructions, 32 bytes wide
+ *   rows_cpu, rows.c:15: 22 instructions, 32 bytes wide, 8 of them on one element
+ *   rows_cpu, rows.c:28: 7 instructions, 32 bytes wide
+ *   rows_cpu, rows.c:27-28: 6 instructions, one element at a time, the rest of a wider one
+ *
+ *   rows_cpu, rows.c:15: 22 instructions, 32 bytes wide, 8 of them on one element
  *       .L4:
- *           vmovups (%rsi,%rax), %ymm0
+ *           vmovups (%rsi), %ymm1
  *           ...
+ *
+ * The rest is what a compiler makes of the same loop for the elements that no full vector is left
+ * for, or for arrays that overlap. A sum in the order of its elements is wide where it reads, and
+ * adds one element after the other.
  */
 #include "show.h"
 
@@ -101,7 +108,9 @@ static bool read_lines(const char *text, const char *file, asm_text *out)
 
 typedef struct loop {
     int64_t first, last; /* the label's line and the jump's */
-    int instructions, memory, vectors, width;
+    int instructions, memory, width;
+    int scalars; /* that compute a scalar of floating point */
+    bool rest;   /* of a wider loop */
 } loop;
 
 /* The label that a jump goes to: the last word of an instruction such as jne or b.ne; NULL: it is
@@ -144,22 +153,60 @@ static bool is_target(const asm_text *t, const loop *l, int64_t at)
     return false;
 }
 
-/* The bytes of the widest vector that an instruction works on; of x86-64 and of ARM. A scalar of
- * floating point is in the same registers and counts as its own size. */
+static bool begins_with_one_of(const char *code, size_t n, const char *const *stems)
+{
+    for (; *stems; stems++)
+        if (n >= strlen(*stems) && strncmp(code, *stems, strlen(*stems)) == 0) return true;
+    return false;
+}
+
+static bool touches_memory(const asm_line *line)
+{
+    size_t n = (size_t)(line->end - line->text);
+    return memchr(line->text, '(', n) != NULL || memchr(line->text, '[', n) != NULL;
+}
+
+/* With what instructions on numbers of floating point begin. */
+static const char *const arithmetic[] = {"add", "sub", "mul", "div",  "max",
+                                         "min", "fm",  "fnm", "sqrt", NULL};
+
+/* A 16-byte register also holds a scalar of floating point, and scalars are copied, masked and
+ * selected by instructions for vectors: only what loads, stores or computes several elements says
+ * that a loop is vectorised. */
+static bool is_packed(const asm_line *line)
+{
+    static const char *const moves[] = {"movup", "movap", "movdq", NULL}, *const integers[] = {
+                                                                              "padd", "psub",
+                                                                              "pmul", "pmax",
+                                                                              "pmin", "pmad",
+                                                                              NULL};
+    const char *code = line->text + (line->text[0] == 'v');
+    size_t n = word_size(line) - (size_t)(code - line->text);
+    if (begins_with_one_of(code, n, moves)) return touches_memory(line);
+    if (begins_with_one_of(code, n, arithmetic)) return n > 2 && code[n - 2] == 'p';
+    return begins_with_one_of(code, n, integers);
+}
+
+/* addss, vfmadd231sd, divss; a scalar that is only moved, converted or compared is no work. */
+static bool is_scalar(const asm_line *line)
+{
+    const char *code = line->text + (line->text[0] == 'v');
+    size_t n = word_size(line) - (size_t)(code - line->text);
+    return n > 2 && begins_with_one_of(code, n, arithmetic) && code[n - 2] == 's' &&
+           (code[n - 1] == 's' || code[n - 1] == 'd');
+}
+
+/* The bytes of the widest vector that an instruction works on, of x86-64 and of ARM; 0: none. */
 static int width_of(const asm_line *line)
 {
-    size_t n = word_size(line);
-    const char *code = line->text;
     int width = 0;
-    for (const char *at = code; at + 4 < line->end; at++) {
+    for (const char *at = line->text; at + 4 < line->end; at++) {
         if (strncmp(at, "%zmm", 4) == 0 && width < 64) width = 64;
         if (strncmp(at, "%ymm", 4) == 0 && width < 32) width = 32;
-        if (strncmp(at, "%xmm", 4) == 0 && width < 16) width = 16;
+        if (strncmp(at, "%xmm", 4) == 0 && width < 16 && is_packed(line)) width = 16;
         if (at[0] == 'v' && isdigit((unsigned char)at[1]) && memchr(at, '.', 5) && width < 16)
             width = 16;
     }
-    if (width == 16 && n > 2 && code[n - 2] == 's' && (code[n - 1] == 's' || code[n - 1] == 'd'))
-        return code[n - 1] == 's' ? 4 : 8;
     return width;
 }
 
@@ -170,27 +217,37 @@ static void weigh(const asm_text *t, loop *l)
         int width = line->kind == LINE_CODE ? width_of(line) : 0;
         if (line->kind != LINE_CODE) continue;
         l->instructions++;
-        l->memory += memchr(line->text, '(', (size_t)(line->end - line->text)) != NULL ||
-                     memchr(line->text, '[', (size_t)(line->end - line->text)) != NULL;
-        l->vectors += width > 8;
+        l->memory += touches_memory(line);
+        l->scalars += is_scalar(line);
         if (width > l->width) l->width = width;
     }
 }
 
-static bool is_better(const loop *a, const loop *b)
+static bool has_source(const asm_text *t, const loop *l, int source)
 {
-    int64_t ours = (int64_t)a->vectors * b->instructions,
-            theirs = (int64_t)b->vectors * a->instructions;
-    if (a->width != b->width) return a->width > b->width;
-    return ours != theirs ? ours > theirs : a->memory > b->memory;
+    for (int64_t i = l->first; i <= l->last; i++)
+        if (t->lines[i].kind == LINE_CODE && t->lines[i].source == source) return true;
+    return false;
 }
 
-/* Of the loops without another inside, the busiest that touches memory; false: there is none. */
-static bool find_loop(const asm_text *t, int64_t start, int64_t end, loop *out)
+/* It has all lines of the author's that the wider one has. */
+static bool is_rest_of(const asm_text *t, const loop *l, const loop *wider)
+{
+    bool any = false;
+    if (l->width >= wider->width) return false;
+    for (int64_t i = wider->first; i <= wider->last; i++) {
+        if (t->lines[i].kind != LINE_CODE || t->lines[i].source == 0) continue;
+        if (!has_source(t, l, t->lines[i].source)) return false;
+        any = true;
+    }
+    return any;
+}
+
+/* The loops without another inside that touch memory, in their order; returns how many. */
+static int find_loops(const asm_text *t, int64_t start, int64_t end, loop *out)
 {
     loop found[MAX_LOOPS];
-    int n = 0;
-    bool any = false;
+    int n = 0, kept = 0;
     for (int64_t i = start; i < end && n < MAX_LOOPS; i++) {
         int64_t label = jumps_to(t, start, i);
         if (label >= 0) found[n++] = (loop){.first = label, .last = i};
@@ -201,11 +258,12 @@ static bool find_loop(const asm_text *t, int64_t start, int64_t end, loop *out)
             innermost = k == i || found[k].first < found[i].first || found[k].last > found[i].last;
         if (!innermost) continue;
         weigh(t, &found[i]);
-        if (found[i].memory == 0 || (any && !is_better(&found[i], out))) continue;
-        *out = found[i];
-        any = true;
+        if (found[i].memory > 0) out[kept++] = found[i];
     }
-    return any;
+    for (int i = 0; i < kept; i++)
+        for (int k = 0; k < kept; k++)
+            out[i].rest = out[i].rest || is_rest_of(t, &out[i], &out[k]);
+    return kept;
 }
 
 /* ---- printing ---- */
@@ -225,15 +283,21 @@ static void put_places(const asm_text *t, const loop *l, const char *file)
     printf(low == high ? ":%d" : ":%d-%d", low, high);
 }
 
-static void put_loop(const asm_text *t, const loop *l, const char *name, size_t n, const char *file)
+static void put_summary(const asm_text *t, const loop *l, const asm_line *name, const char *file)
 {
-    printf("\n%.*s", (int)n, name);
+    printf("%.*s", (int)word_size(name) - 1, name->text);
     put_places(t, l, file);
     printf(": %d instructions, ", l->instructions);
-    if (l->width > 8)
-        printf("%d bytes wide\n", l->width);
+    if (l->width > 0)
+        printf("%d bytes wide", l->width);
     else
-        puts("one element at a time");
+        printf("one element at a time");
+    if (l->width > 0 && l->scalars > 0) printf(", %d of them on one element", l->scalars);
+    puts(l->rest ? ", the rest of a wider one" : "");
+}
+
+static void put_instructions(const asm_text *t, const loop *l)
+{
     for (int64_t i = l->first; i <= l->last; i++) {
         const asm_line *line = &t->lines[i];
         if (line->kind == LINE_OTHER || (line->kind == LINE_LABEL && !is_target(t, l, i))) continue;
@@ -242,19 +306,24 @@ static void put_loop(const asm_text *t, const loop *l, const char *name, size_t 
     }
 }
 
-static int print_loops(const asm_text *t, const char *file)
+/* A line per loop, or the loops as a whole; returns how many there are. */
+static int print_loops(const asm_text *t, const char *file, bool whole)
 {
     int shown = 0;
     for (int64_t i = 0; i < t->n; i++) {
         const asm_line *line = &t->lines[i];
         int64_t end = i + 1;
-        loop best;
+        loop loops[MAX_LOOPS];
         if (line->kind != LINE_LABEL || line->text[0] == '.') continue;
         while (end < t->n && !(t->lines[end].kind == LINE_LABEL && t->lines[end].text[0] != '.'))
             end++;
-        if (!find_loop(t, i, end, &best)) continue;
-        put_loop(t, &best, line->text, word_size(line) - 1, file);
-        shown++;
+        int n = find_loops(t, i, end, loops);
+        for (int k = 0; k < n; k++) {
+            if (whole) puts("");
+            put_summary(t, &loops[k], line, file);
+            if (whole) put_instructions(t, &loops[k]);
+        }
+        shown += n;
     }
     return shown;
 }
@@ -300,8 +369,9 @@ wick_status show_assembly(wick_ctx *ctx, const show_source *s)
     if (!status) status = compile(ctx, s, folder, &text);
     if (!status && !read_lines(text, s->scan.file, &t))
         status = wick_fail(ctx, WICK_ENOMEM, "out of memory");
-    if (!status && print_loops(&t, s->scan.file) == 0)
-        puts("\nno loop that touches memory: what there was is unrolled, or a call");
+    if (!status && print_loops(&t, s->scan.file, false) == 0)
+        puts("no loop that touches memory: what there was is unrolled, or a call");
+    if (!status) print_loops(&t, s->scan.file, true);
     wick_free(t.lines);
     wick_free(text);
     if (folder) wick_dir_remove(folder);
