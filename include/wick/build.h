@@ -51,7 +51,7 @@ WICK_API wick_status wick_load_source(wick_ctx *ctx, const wick_source *source,
                                       char **warnings);
 
 /* The generated code of one variant (types: "f32", or "f32 i32" for several variables; NULL: the
- * first), for reading. */
+ * first), for reading: it includes the source, or ends with the host half of one with kernels. */
 WICK_API wick_status wick_build_show(wick_ctx *ctx, const wick_source *source,
                                      const wick_build_options *options, const char *types,
                                      char **out);

@@ -169,7 +169,8 @@ typedef struct wick_unit {
 /* Writes unit `which` of a module of n; the last one also holds the module's table. All operators
  * are in the table, also those that have no variant in any unit. The author's text comes last, so
  * that nothing in it can break what is generated, and as a copy: what is compiled is what was
- * scanned, whatever happens to the file meanwhile. `for_reading` names the file instead. */
+ * scanned, whatever happens to the file meanwhile. `for_reading` names the file instead, if it is
+ * all C. */
 void wick_glue_write(wick_text *out, const wick_unit *units, int64_t n, int64_t which,
                      bool for_reading);
 /* The unit as NVRTC, or nvcc in its stead, reads it. */

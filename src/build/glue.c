@@ -463,7 +463,9 @@ void wick_glue_write(wick_text *out, const wick_unit *units, int64_t n, int64_t 
     add_prototypes(out, unit->scan, true, !is_elsewhere(unit->scan));
     add_variants(out, unit, which);
     if (which == n - 1) add_table(out, units, n);
-    add_source(out, unit->scan, for_reading ? NULL : unit->scan->host_text);
+    /* Of a file with kernels only its host half is C. */
+    bool by_name = for_reading && !unit->scan->device_text;
+    add_source(out, unit->scan, by_name ? NULL : unit->scan->host_text);
 }
 
 void wick_glue_write_device(wick_text *out, const wick_unit *unit)

@@ -85,6 +85,10 @@ static wick_status show_device_flags(wick_ctx *ctx, const show_source *s, wick_a
     if (args.failed) return out_of_memory(ctx);
     printf("# kernels by %s, for each GPU: ", nvcc ? "nvcc" : "NVRTC");
     put_line(&args);
+    puts(s->scan.needs_nvcc
+             ? "# unit.c calls what nvcc makes of the kernels, and links with that object only"
+             : "# unit.c is the host half: a module of it alone runs on the CPU, and has no "
+               "kernels");
     return WICK_OK;
 }
 
