@@ -123,5 +123,10 @@ wick_status cli_table_open(wick_ctx *ctx, const char *path, cli_table *out);
 void cli_table_close(cli_table *t);
 /* The operators that come with Wick. */
 wick_status cli_table_shipped(wick_ctx *ctx, cli_table *out);
+/* A namespace that was named, or NULL, is Wick's own. */
+bool cli_is_shipped(const char *ns);
+/* The module with this operator, of the package `ns` that is installed beside Wick; a table without
+ * operators when there is none. */
+wick_status cli_table_installed(wick_ctx *ctx, const char *ns, const char *name, cli_table *out);
 
 #endif /* WICK_CLI_H */

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     KEY_GLUE = 256,
@@ -22,7 +23,9 @@ enum {
 };
 
 typedef struct arguments {
-    const char *what; /* a file, or the name of a shipped operator */
+    char *what;     /* a file, or the name of an operator */
+    const char *ns; /* of the operator; NULL: none was named, or it is a file */
+    bool file;
     const char *types, *compiler;
     bool glue, flags, stub, command, cache, assembly;
     show_device_request device;
@@ -74,6 +77,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
         break;
     case ARGP_KEY_END:
         if (!a->what && !a->flags) argp_error(state, "which file or operator?");
+        if (a->device.archs && !a->device.sass && !a->device.resources)
+            argp_error(state, "--arch is for --sass and --resources");
         break;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -157,18 +162,21 @@ static wick_status show_op(wick_ctx *ctx, const wick_module_table *table, int64_
     return describe(ctx, op, WICK_DESCRIBE_PROTOTYPE);
 }
 
-static bool is_file(const char *what) { return strpbrk(what, "./") != NULL; }
-
-static int no_such_op(const cli_table *t, const char *name, const char *called)
+static int no_such_op(const cli_table *t, const arguments *a, const char *called)
 {
     const char *nearest = NULL;
     const char **names = calloc((size_t)t->table->n_ops + 1, sizeof *names);
     for (int64_t i = 0; names && i < t->table->n_ops; i++) {
         names[i] = t->table->ops[i].name;
     }
-    if (names) nearest = cli_nearest(name, names, (int)t->table->n_ops);
-    fprintf(stderr, "%s: Wick ships no operator \"", called);
-    cli_put_name(stderr, name);
+    if (names && cli_is_shipped(a->ns)) nearest = cli_nearest(a->what, names, (int)t->table->n_ops);
+    fprintf(stderr, "%s: %s \"", called,
+            cli_is_shipped(a->ns) ? "Wick ships no operator" : "no package has an operator");
+    if (a->ns) {
+        cli_put_name(stderr, a->ns);
+        fputs(".", stderr);
+    }
+    cli_put_name(stderr, a->what);
     fputs("\"", stderr);
     if (nearest) fprintf(stderr, "; did you mean \"%s\"?", nearest);
     fputs("\n", stderr);
@@ -178,7 +186,7 @@ static int no_such_op(const cli_table *t, const char *name, const char *called)
 
 static bool is_wanted(const arguments *a, const wick_op_entry *op)
 {
-    return is_file(a->what) || !strcmp(op->name, a->what);
+    return a->file || !strcmp(op->name, a->what);
 }
 
 static int show_stub(wick_ctx *ctx, const cli_table *t, const arguments *a, const char *called)
@@ -235,7 +243,7 @@ static wick_status shipped_source(wick_ctx *ctx, const cli_table *t, const char 
 static int show_from_source(wick_ctx *ctx, const cli_table *t, const arguments *a,
                             const char *called)
 {
-    bool file = is_file(a->what), device = a->device.sass || a->device.resources;
+    bool file = a->file, device = a->device.sass || a->device.resources;
     bool whole = !a->parts && !a->glue && !a->command && !a->cache && !a->assembly && !device;
     char *path = NULL;
     wick_status status = WICK_OK;
@@ -243,9 +251,9 @@ static int show_from_source(wick_ctx *ctx, const cli_table *t, const arguments *
         status = show_device_module(ctx, t->table, file ? NULL : a->what, a->types, &a->device);
         return status ? cli_fail(called, wick_ctx_message(ctx)) : CLI_OK;
     }
-    if (file && !t->from_source && !whole)
+    if (!t->from_source && !whole && (file || !cli_is_shipped(a->ns)))
         status = wick_fail(ctx, WICK_EINVAL, "%s is a module: name its source for this", a->what);
-    if (!status && !file) status = shipped_source(ctx, t, a->what, &path);
+    if (!status && !whole && !file) status = shipped_source(ctx, t, a->what, &path);
     if (!status && whole && t->from_source) status = show_whereabouts(ctx, a->what, a);
     if (!status && !whole) status = show_made(ctx, file ? a->what : path, a);
     wick_free(path);
@@ -266,27 +274,69 @@ static bool has_op(const cli_table *t, const char *name)
     return false;
 }
 
+/* Before anything is printed: a wrong choice of types, or one that nothing is made of. */
+static int check_types(wick_ctx *ctx, const cli_table *t, const arguments *a, const char *called)
+{
+    show_source s;
+    if (!a->types) return CLI_OK;
+    if (!t->from_source && !is_about_making(a)) {
+        fprintf(stderr, "%s: --types is for what is made of a source, and ", called);
+        cli_put_name(stderr, a->what);
+        fputs(a->file ? " is a module\n" : " is only described here\n", stderr);
+        return CLI_USAGE;
+    }
+    if (!t->from_source) return CLI_OK;
+    wick_status status = show_source_open(ctx, a->what, a->types, a->compiler, &s);
+    show_source_close(&s);
+    return status ? cli_fail(called, wick_ctx_message(ctx)) : CLI_OK;
+}
+
+static wick_status open_table(wick_ctx *ctx, const arguments *a, cli_table *out)
+{
+    if (a->file) return cli_table_open(ctx, a->what, out);
+    if (!cli_is_shipped(a->ns)) return cli_table_installed(ctx, a->ns, a->what, out);
+    return cli_table_shipped(ctx, out);
+}
+
 static int show(wick_ctx *ctx, const arguments *a, const char *called)
 {
     cli_table t = {0};
-    wick_status status;
-    int code = CLI_OK;
+    bool described = a->parts || a->stub;
     if (a->flags) {
-        status = cli_flags_print(ctx, a->compiler);
+        wick_status status = cli_flags_print(ctx, a->compiler);
         return status ? cli_fail(called, wick_ctx_message(ctx)) : CLI_OK;
     }
-    status = is_file(a->what) ? cli_table_open(ctx, a->what, &t) : cli_table_shipped(ctx, &t);
-    if (status) return cli_fail(called, wick_ctx_message(ctx));
-    if (!is_file(a->what) && !has_op(&t, a->what))
-        code = no_such_op(&t, a->what, called);
-    else if (a->stub)
-        code = show_stub(ctx, &t, a, called);
-    else if (a->parts || !is_about_making(a))
+    if (open_table(ctx, a, &t)) return cli_fail(called, wick_ctx_message(ctx));
+    int code = a->file || has_op(&t, a->what) ? check_types(ctx, &t, a, called)
+                                              : no_such_op(&t, a, called);
+    if (!code && (a->parts || !(a->stub || is_about_making(a))))
         code = show_table(ctx, &t, a, called);
-    if (!code && (is_about_making(a) || !(a->parts || a->stub)))
-        code = show_from_source(ctx, &t, a, called);
+    if (!code && a->stub) code = show_stub(ctx, &t, a, called);
+    if (!code && (is_about_making(a) || !described)) code = show_from_source(ctx, &t, a, called);
     cli_table_close(&t);
     return code;
+}
+
+/* "acme.gate" is an operator, as Python shows it, unless there is such a file; "gate.c" is a file
+ * in any case. */
+static bool is_qualified(const char *what)
+{
+    static const char *const endings[] = {".c", ".cu", ".so"};
+    const char *dot = strchr(what, '.');
+    if (!dot || dot == what || !dot[1] || strpbrk(dot + 1, "./") || strchr(what, '/')) return false;
+    for (int i = 0; i < WICK_COUNT(endings); i++)
+        if (strcmp(dot, endings[i]) == 0) return false;
+    return access(what, F_OK) != 0;
+}
+
+static void read_operand(arguments *a)
+{
+    if (!a->what) return;
+    a->file = strpbrk(a->what, "./") && !is_qualified(a->what);
+    if (a->file || !strchr(a->what, '.')) return;
+    *strchr(a->what, '.') = '\0';
+    a->ns = a->what;
+    a->what += strlen(a->what) + 1;
 }
 
 static int run(const cli_verb *verb, int argc, char **argv)
@@ -295,6 +345,7 @@ static int run(const cli_verb *verb, int argc, char **argv)
     wick_ctx *ctx;
     int code;
     cli_parse(verb, parse, argc, argv, &a);
+    read_operand(&a);
     ctx = wick_ctx_new();
     if (!ctx) return cli_fail(verb->called, "out of memory");
     code = show(ctx, &a, verb->called);
@@ -304,6 +355,7 @@ static int run(const cli_verb *verb, int argc, char **argv)
 
 static const cli_pair examples[] = {
     {"wick show scale_bias_relu", "a shipped operator: arguments, schema, C prototype"},
+    {"wick show acme.leaky_bias --schema", "an operator of an installed package"},
     {"wick show my_op.c --stub > my_op.pyi", "for editors and type checkers"},
     {"wick show my_op.c --glue --types f64", "the C that is generated around a source"},
     {"wick show my_op.c --assembly", "whether its loops were vectorised"},
@@ -315,7 +367,7 @@ const cli_verb cli_show = {
     .name = "show",
     .called = "wick show",
     .purpose = "say what an operator takes and returns, and what is made of it",
-    .operands = "FILE.c|MODULE.so|OPERATOR",
+    .operands = "FILE.c|MODULE.so|[NAMESPACE.]OPERATOR",
     .description =
         "Say what operators take and return, and what Wick makes of them: of a source, by default, "
         "each signature in words, torch's schema, the C prototype, the compiler's command and "

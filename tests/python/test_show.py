@@ -52,6 +52,21 @@ WICK_IMPL wick_status mix_cpu(wick_ctx *ctx, const float *x, float *z, int64_t N
     return WICK_OK;
 }
 """
+BESIDE = """/* shares -- a sum, which is added in order, beside a loop that vectorises */
+#include <wick/op.h>
+WICK_OP(shares, "x: f32[N] -> z: f32[N]");
+
+WICK_IMPL wick_status shares_cpu(wick_ctx *ctx, const float *x, float *z, int64_t N)
+{
+    float sum = 0;
+    (void)ctx;
+    for (int64_t i = 0; i < N; i++)
+        sum += x[i];
+    for (int64_t i = 0; i < N; i++)
+        z[i] = x[i] / sum;
+    return WICK_OK;
+}
+"""
 KERNEL = """/* twice -- y = 2 x */
 #include <wick/op.h>
 WICK_OP(twice, "x: T[*N] -> y: T[*N] where T: f32 f64");
@@ -73,6 +88,7 @@ def wick(tmp_path: Path):
         ("relu.c", RELU),
         ("words.c", WORDS),
         ("loops.c", LOOPS),
+        ("shares.c", BESIDE),
         ("twice.cu", KERNEL),
     ):
         (tmp_path / name).write_text(text)
@@ -125,6 +141,44 @@ def test_a_gradient_is_named_with_what_it_keeps(wick) -> None:
     assert "\n  gradient " not in wick("show", "both.c", "--schema").stdout
 
 
+def test_parts_are_printed_one_after_the_other(wick) -> None:
+    parts = [wick("show", "relu.c", part).stdout for part in ("--schema", "--prototype", "--stub")]
+    assert wick("show", "relu.c", "--stub", "--schema", "--prototype").stdout == "".join(parts)
+    assert all(parts)
+
+
+def test_an_operator_by_its_whole_name(wick) -> None:
+    assert wick("show", "wick.relu").stdout == wick("show", "relu").stdout != ""
+    done = wick("show", "wick.rellu")
+    assert done.returncode == 1
+    assert done.stderr.endswith('Wick ships no operator "wick.rellu"; did you mean "relu"?\n')
+    done = wick("show", "acme.gate")
+    assert done.returncode == 1
+    assert done.stderr == 'wick show: no package has an operator "acme.gate"\n'
+    # A file of that name is a file.
+    (wick.folder / "wick.relu").write_text(RELU.replace("relu", "other"))
+    assert "other_cpu" in wick("show", "wick.relu").stdout
+
+
+def test_an_operator_of_an_installed_package(wick) -> None:
+    (wick.folder / "gate.c").write_text(
+        RELU.replace("relu", "gate").replace("WICK_OP", "WICK_NAMESPACE(acme);\nWICK_OP", 1)
+    )
+    packages = wick.folder / "lib/python3.12/site-packages"
+    for folder in (packages / "wick", packages / "acme/operators", wick.folder / "bin"):
+        folder.mkdir(parents=True)
+    for name in ("gate", "relu"):
+        made = packages / f"acme/operators/{name}.so"
+        assert wick("build", "--native", f"{name}.c", "-o", str(made)).returncode == 0
+    shutil.copy(packages / "acme/operators/relu.so", packages / "wick/wick_ops.so")
+    shutil.copy(wick.command, wick.folder / "bin/wick")
+    own = runner(wick.folder, str(wick.folder / "bin/wick"))
+    assert own("show", "acme.gate", "--prototype").stdout.startswith("wick_status gate_cpu(")
+    assert own("show", "acme.relu").returncode == 1
+    done = own("show", "acme.gate", "--assembly")
+    assert done.returncode == 1 and "gate is a module: name its source" in done.stderr
+
+
 # ---- how it is made ----
 
 
@@ -134,6 +188,28 @@ def test_the_command_makes_a_module_of_the_glue(wick) -> None:
     (wick.folder / "unit.c").write_text(glue.stdout)
     subprocess.run(command.stdout, shell=True, cwd=wick.folder, check=True)
     assert wick("list", "module.so").stdout.startswith("local.relu ")
+
+
+@pytest.mark.parametrize("name", ["relu", "twice.cu"])
+def test_the_command_makes_a_module_of_the_host_half(wick, name: str) -> None:
+    """Of a file with kernels, shipped or not: what is printed is C."""
+    glue, command = wick("show", name, "--glue"), wick("show", name, "--command")
+    if "not found beside Wick" in glue.stderr:
+        pytest.skip("this command runs from a build folder without the package")
+    (wick.folder / "unit.c").write_text(glue.stdout)
+    assert "\n# unit.c is the host half: " in command.stdout
+    subprocess.run(command.stdout, shell=True, cwd=wick.folder, check=True)
+    assert wick("list", "module.so").stdout.split()[0].endswith(f".{name.split('.')[0]}")
+
+
+def test_kernels_of_nvcc_are_an_object_of_its_own(wick) -> None:
+    text = KERNEL.replace(
+        "return WICK_LAUNCH(ctx, twice_kernel, wick_1d(wick_ceil_div(N, 256)),", ""
+    )
+    text = text.replace(" wick_1d(256), 0, x, y, N);", "twice_kernel<<<1, 256>>>(x, y, N);")
+    (wick.folder / "launch.cu").write_text(text)
+    said = wick("show", "launch.cu", "--command").stdout
+    assert "# unit.c calls what nvcc makes of the kernels" in said, said
 
 
 def test_the_command_is_quoted(wick) -> None:
@@ -172,16 +248,29 @@ def test_where_modules_lie(wick) -> None:
 
 def test_loops(wick) -> None:
     said = wick("show", "loops.c", "--assembly").stdout
+    summary, *bodies = said.split("\n\n")
     add, mix = (
-        re.search(rf"\n({name}\w*), loops.c:(\S+): (\d+) instructions, (.*)\n", said)
+        re.search(rf"^({name}\w*), loops.c:(\S+): (\d+) instructions, (.*)$", summary, re.M)
         for name in ("add", "mix")
     )
     assert add and mix, said
-    assert re.fullmatch(r"\d+ bytes wide", add[4]) and mix[4] == "one element at a time"
+    assert re.match(r"\d+ bytes wide", add[4]) and mix[4] == "one element at a time"
     assert add[2].startswith("1") and mix[2].startswith("1")
-    body = said[mix.end() :].split("\n\n")[0].splitlines()
+    head, *body = next(b for b in bodies if b.startswith("mix")).splitlines()
+    assert head == mix[0]
     assert len([line for line in body if line.startswith("        ")]) == int(mix[3])
     assert not re.search(r"^\s+\.(loc|cfi)|\.LVL|\.LBB\d+:\n\s+\.LB", said, re.M)
+
+
+def test_a_slow_loop_beside_a_fast_one_is_shown(wick) -> None:
+    summary, *bodies = wick("show", "shares.c", "--assembly").stdout.split("\n\n")
+    lines = summary.splitlines()
+    sums = [line for line in lines if re.search(r"shares.c:(\d+-)?10:", line)]
+    wide = [line for line in lines if re.search(r"shares.c:(11-)?12: .* bytes wide$", line)]
+    assert sums and wide, summary
+    assert all(re.search("one element( at a time)?(, the rest of a wider one)?$", s) for s in sums)
+    assert not all(line.endswith("the rest of a wider one") for line in sums)
+    assert [body.splitlines()[0] for body in bodies] == lines
 
 
 @pytest.mark.skipif(not shutil.which("clang-14"), reason="clang-14 is not installed")
@@ -204,6 +293,22 @@ def test_an_error_of_the_source_is_told_as_everywhere(wick) -> None:
     assert done.returncode == 1 and done.stderr.startswith("wick show: bad.c:10:")
     done = wick("show", "relu.c", "--assembly", "--types", "i8")
     assert done.returncode == 1 and '"i8" is not one of the types of T' in done.stderr
+    done = wick("show", "relu.c", "--types", "i8")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert '"i8" is not one of the types of T' in done.stderr
+
+
+def test_an_option_that_nothing_is_done_with_is_refused(wick) -> None:
+    assert wick("build", "--native", "relu.c", "-o", "relu.so").returncode == 0
+    for words, said in (
+        (
+            ("relu.so", "--types", "f32"),
+            "--types is for what is made of a source, and relu.so is a",
+        ),
+        (("relu.c", "--arch", "sm_90"), "--arch is for --sass and --resources"),
+    ):
+        done = wick("show", *words)
+        assert (done.returncode, done.stdout) == (2, "") and said in done.stderr
 
 
 def test_a_module_has_no_source(wick) -> None:
@@ -290,7 +395,7 @@ def test_the_programs_of_triton_do_as_well(wick) -> None:
 
 def test_flags_of_kernels(wick) -> None:
     said = wick("show", "twice.cu", "--command", WICK_CUDA_COMPILER="nvrtc").stdout.splitlines()
-    assert len(said) == 2 and said[1].startswith("# kernels by NVRTC, for each GPU: -")
+    assert len(said) == 3 and said[1].startswith("# kernels by NVRTC, for each GPU: -")
     assert len(wick("show", "relu.c", "--command").stdout.splitlines()) == 1
 
 
