@@ -6,8 +6,10 @@ import io
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -1026,6 +1028,33 @@ def test_records_come_back(tmp_path: Path) -> None:
     assert lines[1]["share"] == pytest.approx(1 / 1.05)
 
 
+def test_who_else_used_the_machine(monkeypatch) -> None:
+    now = {"theirs": 100.0, "ours": 5.0, "load": ""}
+    monkeypatch.setattr(records, "_cpu_seconds", lambda: now["theirs"] + now["ours"])
+    monkeypatch.setattr(records, "_own_cpu_seconds", lambda: now["ours"])
+    monkeypatch.setattr(records, "busy", lambda: now["load"])
+    monkeypatch.setattr(records.os, "cpu_count", lambda: 4)
+    others = records.Others()
+    others._began -= 10
+    now["ours"] += 40
+    assert others.words() == ""  # what we use ourselves does not count
+    now["theirs"] += 20
+    assert others.words() == "others used 2.0 of 4 CPUs meanwhile"
+    now["load"] = "load 3.0 on 4 CPUs"
+    assert records.Others().words() == "load 3.0 on 4 CPUs when this began"
+
+
+def test_our_own_seconds_are_those_of_our_children_as_well() -> None:
+    before, all_before = records._own_cpu_seconds(), records._cpu_seconds()
+    code = "import time\nwhile time.process_time() < 0.4: pass"
+    with subprocess.Popen([sys.executable, "-c", code]) as running:
+        while running.poll() is None and records._own_cpu_seconds() < before + 0.2:
+            time.sleep(0.02)
+        alive = records._own_cpu_seconds()
+    assert alive >= before + 0.2 and records._own_cpu_seconds() >= before + 0.35
+    assert records._cpu_seconds() >= all_before + 0.3
+
+
 @pytest.mark.parametrize(
     "text", ["", "{}", "not json", '{"record": "row"}', '{"record": "machine"}']
 )
@@ -1674,6 +1703,56 @@ def test_sizes_go_to_the_operators_that_have_them(monkeypatch, capsys) -> None:
     sizes = ("--size", "N=8", "--size", "P=2 N=3 Q=4")
     assert cli_bench.main(["relu", "reduce_sum_dim", *QUICK, *sizes]) == 1
     assert seen == ["relu N=8", "relu N=3", "reduce_sum_dim P=2 N=3 Q=4"]
+
+
+KILLER = """#include <wick/op.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+WICK_OP(killer, "x: f32[N] -> y: f32[N]");
+WICK_IMPL wick_status killer_cpu(wick_ctx *ctx, const float *x, float *y, int64_t N)
+{
+    (void)ctx;
+    if (N == 9) HOW;
+    for (int64_t i = 0; i < N; i++) y[i] = x[i];
+    return WICK_OK;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "how, said",
+    [("abort()", "SIGABRT"), ("raise(SIGSEGV)", "SIGSEGV"), ("_exit(0)", "exit code 0")],
+)
+def test_a_call_that_ends_the_process_is_named(tmp_path: Path, how: str, said: str) -> None:
+    (tmp_path / "killer.c").write_text(KILLER.replace("HOW", how))
+    sizes = ("--size", "N=8", "--size", "N=9", "--size", "N=10")
+    done = bench("killer.c", *QUICK, *sizes, "--json", "rows.json", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        f"wick bench: killer N=9 on cpu ended the process ({said})"
+    )
+    assert "N=8" in done.stdout and "launch-bound" in done.stdout and "N=9" not in done.stdout
+    about, found = records.read(str(tmp_path / "rows.json"))
+    assert [row.case.words() for row in found] == ["N=8"] and about["devices"][0]["copy"]
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_both_processes(tmp_path: Path, number: int, code: int) -> None:
+    script = Path(wick.__file__).parent / "cli_bench.py"
+    (tmp_path / "slow.c").write_text(KILLER.replace("killer", "slow").replace("HOW", "sleep(60)"))
+    command = [sys.executable, str(script), "slow.c", *QUICK, "--size", "N=9"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
+        children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
+        deadline = time.monotonic() + 60
+        while not children.read_text() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        child = int(children.read_text())
+        time.sleep(0.3)
+        running.send_signal(number)
+        _, said = running.communicate(timeout=100)
+    assert running.returncode == code and "Traceback" not in said
+    assert not Path(f"/proc/{child}").exists()
 
 
 def test_importing_wick_imports_nothing_of_it() -> None:

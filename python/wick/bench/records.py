@@ -5,7 +5,9 @@ The first line is {"record": "machine", ...}, every further one {"record": "row"
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import glob
 import json
 import math
 import os
@@ -13,6 +15,7 @@ import platform
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -56,6 +59,56 @@ def busy() -> str:
     """Words, where others use the machine: more than a tenth of it over the last minute."""
     load, cpus = os.getloadavg()[0], os.cpu_count() or 1
     return f"load {load:.1f} on {cpus} CPUs" if load > max(0.5, 0.1 * cpus) else ""
+
+
+def _cpu_seconds() -> float:
+    """Of all CPUs, busy since the system began, also for other guests of the same machine."""
+    with contextlib.suppress(OSError), open("/proc/stat") as f:
+        user, nice, system, _, _, irq, softirq, steal = map(int, f.readline().split()[1:9])
+        return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
+def _own_cpu_seconds() -> float:
+    """Of this process and all that it started, such as compilers."""
+    seconds: dict[int, float] = {}
+    parents: dict[int, int] = {}
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        with contextlib.suppress(OSError), open(path) as f:
+            fields = f.read().rpartition(")")[2].split()
+            pid = int(path.split("/")[2])
+            parents[pid] = int(fields[1])
+            seconds[pid] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+    def is_ours(pid: int) -> bool:
+        while pid not in (0, os.getpid()):
+            pid = parents.get(pid, 0)
+        return pid != 0
+
+    return sum(s for pid, s in seconds.items() if is_ours(pid))
+
+
+class Others:
+    """Who else uses the machine: the load of the minute before, and the CPUs they keep busy from then
+    on."""
+
+    def __init__(self) -> None:
+        self._before = busy()
+        self._began = time.monotonic()
+        self._theirs = self._their_seconds()
+
+    @staticmethod
+    def _their_seconds() -> float:
+        return _cpu_seconds() - _own_cpu_seconds()
+
+    def words(self) -> str:
+        """ "" where they hardly do."""
+        elapsed = max(time.monotonic() - self._began, 1e-3)
+        theirs, cpus = (self._their_seconds() - self._theirs) / elapsed, os.cpu_count() or 1
+        found = [f"{self._before} when this began"] if self._before else []
+        if theirs > max(0.5, 0.1 * cpus):
+            found.append(f"others used {theirs:.1f} of {cpus} CPUs meanwhile")
+        return ", ".join(found)
 
 
 def machine(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -96,8 +97,10 @@ def _why_not(operator: Operator, options: argparse.Namespace) -> str:
 
 
 class _Bench:
-    def __init__(self, options: argparse.Namespace, progress: Progress) -> None:
-        self.options, self.progress = options, progress
+    def __init__(
+        self, options: argparse.Namespace, progress: Progress, note: Callable[..., None]
+    ) -> None:
+        self.options, self.progress, self.note = options, progress, note
         self.asked = tuple(filter(None, (options.against or "").replace(",", " ").split()))
         self.caches = CACHES if options.cache == "both" else (options.cache,)
         effort = QUICK if options.quick else Effort()
@@ -111,13 +114,15 @@ class _Bench:
 
     def measure(self, plan: list[tuple[Operator, Case]], device: Any) -> None:
         roof, before = Roof(device), device.state()
+        facts = {**device.facts(), "before": before}
         try:
-            self._measure(plan, device, roof)
+            self._measure(plan, device, roof, facts)
         finally:
-            facts = {**device.facts(), **roof.facts(), "before": before, "after": device.state()}
-            self.device_facts.append(facts)
+            self.device_facts.append({**facts, **roof.facts(), "after": device.state()})
 
-    def _measure(self, plan: list[tuple[Operator, Case]], device: Any, roof: Roof) -> None:
+    def _measure(
+        self, plan: list[tuple[Operator, Case]], device: Any, roof: Roof, facts: dict[str, Any]
+    ) -> None:
         sizes = [(op, case, moves) for op, case in plan if (moves := self._fits(op, case, device))]
         if not sizes:
             return
@@ -129,11 +134,12 @@ class _Bench:
         tiny: dict[Any, dict[str, float]] = {}
         for i, (operator, case, _) in enumerate(sizes):
             self.progress.step(i, len(sizes), _call_words(operator, case))
+            self.note(call=f"{_call_words(operator, case)} on {device.name}")
             try:
                 key = (operator.namespace, operator.name, tuple(case.types.values()))
                 if key not in tiny:
                     tiny[key] = rows.smallest_call(operator, case, device, self.options.seed)
-                self.rows += rows.measure(
+                found = rows.measure(
                     operator,
                     case,
                     device,
@@ -144,7 +150,9 @@ class _Bench:
                     self.effort,
                     self.options.seed,
                 )
+                self.rows += found
                 self.measured.append((operator, case, device))
+                self.note(rows=[row.record() for row in found], device={**facts, **roof.facts()})
             except (RuntimeError, MemoryError, TypeError, ValueError) as error:  # of its inputs
                 self._skip(operator, case, device, _first_line(error))
 
@@ -238,17 +246,17 @@ def _try_inputs(sizes: Sequence[Sized], device: Any, seed: int) -> None:
             raise AskedWronglyError(f"{operator.reference_file}: {error}") from None
 
 
-def _report(bench: _Bench, facts: dict[str, Any], options: argparse.Namespace) -> None:
+def _report(found: list[Row], facts: dict[str, Any], options: argparse.Namespace) -> None:
     try:  # first: whoever reads the table may have gone
         if options.json:
-            records.write(options.json, facts, bench.rows)
+            records.write(options.json, facts, found)
     finally:
         if options.json != "-":
-            table.print_rows(facts, bench.rows)
+            table.print_rows(facts, found)
     if options.plots:
         from . import plots
 
-        paths = plots.write(options.plots, facts, bench.rows)
+        paths = plots.write(options.plots, facts, found)
         for path in paths:
             print(f"wick bench: wrote {path}", file=sys.stderr)
         if not paths:
@@ -256,12 +264,12 @@ def _report(bench: _Bench, facts: dict[str, Any], options: argparse.Namespace) -
     if options.html:
         from . import page
 
-        page.write(options.html, facts, bench.rows)
+        page.write(options.html, facts, found)
         print(f"wick bench: wrote {options.html}", file=sys.stderr)
 
 
-def bench(options: argparse.Namespace, words: list[str]) -> int:
-    """Measures and reports; the exit code."""
+def bench(options: argparse.Namespace, words: list[str], note: Callable[..., None]) -> int:
+    """Measures and reports; the exit code. `note` is told what is being done, and what was found."""
     _check_outputs(options)
     earlier = records.read(options.compare) if options.compare else None
     failed: list[str] = []
@@ -275,16 +283,16 @@ def bench(options: argparse.Namespace, words: list[str]) -> int:
         for what in FORMULAS:
             operator.declared(what, case)  # a formula that is wrong is told before anything runs
     devices = _devices(options.device, options.threads or torch.get_num_threads())
-    was_busy = records.busy()
+    others = records.Others()
     with Progress("wick bench") as progress:
-        work = _Bench(options, progress)
+        work = _Bench(options, progress, note)
         try:
             for device in devices:
                 work.measure(plan, device)
         except KeyboardInterrupt:  # what there is so far is reported
             work.stopped = True
         verdict.judge(work.rows)
-    facts = records.machine(work.device_facts, words, was_busy)
+    facts = records.machine(work.device_facts, words, others.words())
     work.say_skipped()
     if not work.rows:
         if work.stopped:
@@ -293,7 +301,8 @@ def bench(options: argparse.Namespace, words: list[str]) -> int:
         hint = "" if options.size else "; --size, or NAME.shapes.txt beside the source, names sizes"
         print(f"wick bench: nothing was measured{hint}", file=sys.stderr)
         return FAILED
-    _report(work, facts, options)
+    _report(work.rows, facts, options)
+    note(reported=True)
     if work.stopped:
         print("wick bench: stopped before the end", file=sys.stderr)
         return STOPPED
@@ -301,6 +310,7 @@ def bench(options: argparse.Namespace, words: list[str]) -> int:
         from . import profiling
 
         print("wick bench: tracing", file=sys.stderr)
+        note(call="the trace")
         profiling.trace(options.profile, work.measured, work.asked, options.seed)
         print(f"wick bench: wrote {options.profile}", file=sys.stderr)
     if earlier is None:
@@ -319,9 +329,30 @@ def bench(options: argparse.Namespace, words: list[str]) -> int:
     return FAILED if found.of(compare.SLOWER) or failed else OK
 
 
-def main(options: argparse.Namespace, words: list[str]) -> int:
+def report_the_end(
+    options: argparse.Namespace, words: list[str], notes: Sequence[dict[str, Any]], code: int
+) -> int:
+    """Of a process that did not end as it should: what it was at, and what it had found. `code` is its
+    exit code, or the signal that ended it, below 0."""
+    found = [Row.from_record(r) for note in notes for r in note.get("rows", ())]
+    devices = {note["device"]["device"]: note["device"] for note in notes if "device" in note}
+    if found and not any("reported" in note for note in notes):
+        verdict.judge(found)
+        _report(found, records.machine(devices.values(), words, records.busy()), options)
+    how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    what = next((note["call"] for note in reversed(notes) if "call" in note), "what was loaded")
+    sys.stdout.flush()
+    print(f"wick bench: {what} ended the process ({how})", file=sys.stderr)
+    return WRONG
+
+
+def _no_note(**what: Any) -> None:
+    """Nobody waits."""
+
+
+def main(options: argparse.Namespace, words: list[str], notes: Any = None) -> int:
     try:
-        return bench(options, words)
+        return bench(options, words, notes.write if notes else _no_note)
     except BrokenPipeError:
         raise
     except OSError as error:  # a disk that is full by now

@@ -105,9 +105,7 @@ def about(facts: Mapping[str, Any]) -> list[str]:
     """The machine, in a line or two per device."""
     lines = [f"Wick {facts['wick']}, torch {facts['torch']}, {facts['date']}"]
     if facts["busy"]:
-        lines.append(
-            f"The machine was busy when this began ({facts['busy']}): run it again when it is not."
-        )
+        lines.append(f"The machine was busy ({facts['busy']}): run it again when it is not.")
     for device in facts["devices"]:
         rates = [
             f"{name} {words.amount(rate, 'B/s')}"
