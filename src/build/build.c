@@ -85,8 +85,7 @@ static wick_status make_job(plan *p, int64_t i)
     job->argv.arena = &p->arena;
     wick_args_all(&job->argv, &p->compiler);
     if (march) wick_args_add(&job->argv, march);
-    wick_toolchain_add(WICK_FLAG_QUOTE, &job->argv);
-    wick_args_add(&job->argv, unit->scan->folder);
+    wick_toolchain_folders(unit->scan, &job->argv);
     if (checked) {
         wick_toolchain_add(WICK_FLAG_CHECK, &job->argv);
     } else {

@@ -77,8 +77,9 @@ typedef struct wick_scan_kernel {
 
 typedef struct wick_scan {
     wick_arena arena;
-    const char *file;   /* as the source named it */
-    const char *folder; /* absolute: where its own #include "..." looks */
+    const char *file;            /* as the source named it */
+    const char *folder;          /* absolute: where its own #include "..." looks */
+    const char *package_include; /* of the package that it is part of; NULL: there is none */
     const char *text;
     size_t text_bytes;
     bool is_text;   /* the text was given; `file` is only its name */
@@ -126,6 +127,9 @@ wick_status wick_scan_fail(wick_ctx *ctx, const wick_scan *scan, const wick_scan
 wick_status wick_scan_tune(wick_ctx *ctx, wick_scan *scan);
 /* An operator's choices for the table: all knobs of the file, in their places. */
 void wick_scan_print_tune(wick_text *out, const wick_scan *scan, const wick_scan_op *op);
+/* package.c: fills in package_include. Part of wick_scan_source. */
+wick_status wick_scan_package(wick_ctx *ctx, wick_scan *scan);
+
 /* split.c: fills in host_text, device_text and what goes with them. Part of wick_scan_source. */
 wick_status wick_scan_split(wick_ctx *ctx, wick_scan *scan);
 /* The namespace for the table: the file's, else the options', else NULL. Refuses what is not a C
@@ -202,6 +206,7 @@ typedef enum wick_flag_use {
     WICK_FLAG_X86_64_V3,
     WICK_FLAG_INCLUDE,
     WICK_FLAG_QUOTE,
+    WICK_FLAG_PACKAGE,
     WICK_FLAG_OBJECT,
     WICK_FLAG_CHECK,
     WICK_FLAG_DEPENDS,
@@ -233,6 +238,8 @@ void wick_toolchain_add(wick_flag_use use, wick_args *out);
 /* The compiler and our flags, all but inputs, outputs and -march. */
 wick_status wick_toolchain_find(wick_ctx *ctx, wick_arena *arena, const wick_build_options *options,
                                 wick_args *out);
+/* Where a source's own #include "..." and <...> look. */
+void wick_toolchain_folders(const wick_scan *scan, wick_args *out);
 /* $CFLAGS and the options' flags: last on a command line, where they override ours and libraries
  * are found. */
 void wick_toolchain_user_flags(const wick_build_options *options, wick_args *out);

@@ -97,6 +97,8 @@ static wick_status make_key(request *r)
         wick_toolchain_user_flags(r->options, &command);
         wick_text_printf(&all, "wick %s abi %d %s %s\n", WICK_VERSION, WICK_ABI, r->scan->folder,
                          r->index >= 0 ? "first" : "types");
+        if (r->scan->package_include)
+            wick_text_printf(&all, "headers in %s\n", r->scan->package_include);
         add_place(&all, r->options);
         add_command(&all, &command);
         for (int64_t i = 0; i < command.count && command.items[i][0] != '-'; i++)

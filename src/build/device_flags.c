@@ -192,6 +192,7 @@ wick_status wick_device_flags(wick_ctx *ctx, const wick_scan *scan,
     if (scan->fast_math) wick_toolchain_add(WICK_FLAG_FAST_MATH, out);
     wick_args_add(out, join(out->arena, "-I", include));
     wick_args_add(out, join(out->arena, "-I", *scan->folder ? scan->folder : "."));
+    if (scan->package_include) wick_args_add(out, join(out->arena, "-I", scan->package_include));
     add_c_flags(options, out);
     if (!nvcc && scan->needs_cuda_headers) add_cuda_headers(ctx, out);
     wick_device_user_flags(options, nvcc, out);

@@ -7,6 +7,10 @@
 
 #include <string.h>
 
+#define MISSING_HEADER                                                                             \
+    "a header is missing: install what it belongs to, or name its folder (in Python "              \
+    "flags=[\"-I...\"] or extra_include_paths=[...], for every command CFLAGS=-I...)"
+
 static const struct {
     const char *sign; /* in the compiler's output */
     const char *remedy;
@@ -35,14 +39,11 @@ static const struct {
     {"open source file \"cooperative", "CUDA's own headers are not here: `pip install "
                                        "nvidia-cuda-runtime` brings them, or set CUDA_HOME to a "
                                        "toolkit"},
-    {"open source file", "a header is missing: install what it belongs to, or name its folder "
-                         "(flags=[\"-I...\"], extra_include_paths=[...])"},
+    {"open source file", MISSING_HEADER},
     {"nvrtc: error: unrecognized option",
      "NVRTC does not know one of the flags: look at extra_cuda_cflags and --cuda-flag"},
-    {"file not found", "a header is missing: install what it belongs to, or name its folder "
-                       "(flags=[\"-I...\"], extra_include_paths=[...])"},
-    {": No such file or directory", "a header is missing: install what it belongs to, or name its "
-                                    "folder (flags=[\"-I...\"], extra_include_paths=[...])"},
+    {"file not found", MISSING_HEADER},
+    {": No such file or directory", MISSING_HEADER},
     {"unrecognized command",
      "this compiler does not know one of the flags: look at flags=, CFLAGS and CC"},
     {"unknown argument",

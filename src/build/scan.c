@@ -462,6 +462,7 @@ wick_status wick_scan_source(wick_ctx *ctx, const wick_source *source, wick_scan
     memset(out, 0, sizeof *out);
     WICK_TRY(read_source(ctx, source, out));
     WICK_TRY(find_folder(ctx, out));
+    WICK_TRY(wick_scan_package(ctx, out));
     WICK_TRY(read_doc(ctx, out));
     WICK_TRY(read_macros(ctx, out));
     WICK_TRY(unify_types(ctx, out));

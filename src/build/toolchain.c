@@ -45,6 +45,7 @@ const wick_flag wick_toolchain_flags[] = {
     {WICK_FLAG_ALWAYS, "-fmessage-length=0", NULL, "one message, one line"},
     {WICK_FLAG_INCLUDE, "-I", "DIR", "where <wick/op.h> lies"},
     {WICK_FLAG_QUOTE, "-iquote", "DIR", "the source's own folder, for its #include \"...\""},
+    {WICK_FLAG_PACKAGE, "-I", "DIR", "the headers of the package that the source is part of"},
     {WICK_FLAG_RELEASE, "-O3", NULL, "the code runs far more often than it is compiled"},
     {WICK_FLAG_DEBUG, "-O0", NULL, "a debugger finds every line and every variable"},
     {WICK_FLAG_DEBUG, "-g", NULL, "symbols for the debugger"},
@@ -231,6 +232,15 @@ wick_status wick_toolchain_find(wick_ctx *ctx, wick_arena *arena, const wick_bui
     wick_toolchain_add(WICK_FLAG_ALWAYS, out);
     WICK_TRY(add_include(ctx, options, out));
     return out->failed ? wick_fail(ctx, WICK_ENOMEM, "out of memory") : WICK_OK;
+}
+
+void wick_toolchain_folders(const wick_scan *scan, wick_args *out)
+{
+    wick_toolchain_add(WICK_FLAG_QUOTE, out);
+    wick_args_add(out, scan->folder);
+    if (!scan->package_include) return;
+    wick_toolchain_add(WICK_FLAG_PACKAGE, out);
+    wick_args_add(out, scan->package_include);
 }
 
 void wick_toolchain_user_flags(const wick_build_options *options, wick_args *out)

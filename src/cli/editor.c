@@ -112,8 +112,7 @@ static wick_status describe(wick_ctx *ctx, const wick_source *source,
     if (!status) status = wick_toolchain_find(ctx, &arena, options, &args);
     if (!status) {
         if (march) wick_args_add(&args, march);
-        wick_toolchain_add(WICK_FLAG_QUOTE, &args);
-        wick_args_add(&args, scan.folder);
+        wick_toolchain_folders(&scan, &args);
         define_types(&args, &scan);
         define_choices(&args, &scan);
         wick_toolchain_user_flags(options, &args);

@@ -43,8 +43,7 @@ wick_status show_source_compiler(wick_ctx *ctx, const show_source *s, wick_args 
     const char *march = wick_toolchain_march(false, WICK_ISA_BASELINE);
     WICK_TRY(wick_toolchain_find(ctx, out->arena, &s->options, out));
     if (march) wick_args_add(out, march);
-    wick_toolchain_add(WICK_FLAG_QUOTE, out);
-    wick_args_add(out, s->scan.folder);
+    wick_toolchain_folders(&s->scan, out);
     return out->failed ? out_of_memory(ctx) : WICK_OK;
 }
 

@@ -222,6 +222,48 @@ def test_the_command_is_quoted(wick) -> None:
     assert words[-1] == "-DX=1" and "-O3" in words
 
 
+def write_package(folder: Path, cmake: str) -> None:
+    """The layout of `wick new --package`: an operator that needs a header of its package."""
+    text = RELU.replace("x[i] < 0", "x[i] < LEAST").replace("relu", "gate")
+    files = {
+        "CMakeLists.txt": cmake,
+        "include/acme/gates.h": "#define LEAST 0\n",
+        "ops/gate.c": text.replace("op.h>", "op.h>\n#include <acme/gates.h>"),
+        "ops/twice.cu": KERNEL.replace("op.h>", "op.h>\n#include <acme/gates.h>"),
+    }
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+
+
+def test_a_source_finds_the_headers_of_its_package(wick) -> None:
+    write_package(wick.folder / "acme", "wick_add_operators(acme_ops ops/*.c INCLUDE include)")
+    done = wick("show", "acme/ops/gate.c", "--assembly")
+    assert done.returncode == 0 and "gate.c:" in done.stdout, done.stderr
+    include = f"{wick.folder}/acme/ops/../include"
+    cc, kernels, _ = wick("show", "acme/ops/twice.cu", "--command").stdout.splitlines()
+    assert f" -I {include} " in cc and f" -I{include}" in kernels
+    code = "op = wick.load('acme/ops/gate.c'); print(op.gate(torch.tensor([-1.0, 2.0])).tolist())"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import torch, wick; {code}"],
+        cwd=wick.folder,
+        env={**os.environ, "WICK_CACHE_DIR": str(wick.folder / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout == "[0.0, 2.0]\n", done.stderr
+    assert ".so\nf64 " in wick("show", "acme/ops/gate.c", "--cache").stdout
+
+
+def test_headers_of_other_folders_are_named_by_flags(wick) -> None:
+    write_package(wick.folder / "other", "project(other)")
+    done = wick("show", "other/ops/gate.c", "--assembly")
+    assert done.returncode == 1 and "for every command CFLAGS=-I..." in done.stderr
+    done = wick("show", "other/ops/gate.c", "--assembly", CFLAGS="-Iother/include")
+    assert done.returncode == 0, done.stderr
+
+
 def test_where_modules_lie(wick) -> None:
     def listed() -> dict[str, str]:
         lines = wick("show", "relu.c", "--cache").stdout.splitlines()
