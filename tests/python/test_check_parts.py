@@ -21,6 +21,7 @@ from wick.check.noise import Noise
 from wick.check.operator import Operator
 from wick.check.oracle import ByGradient, ByReference, Unanswered
 from wick.check.plan import Planner, candidates
+from wick.check.pointers import find_pointers
 from wick.check.reference import Reference, ReferenceError
 from wick.check.subject import MORE, Backward, Forward, Unfit, _moved
 
@@ -695,6 +696,53 @@ def test_a_dim_that_leaves_a_whole_number_is_huge_as_well(make: Any) -> None:
     assert {case.values for case in counted} == {"positive", "late"}
 
 
+def test_sizes_that_people_use_are_tried() -> None:
+    cases = list(Planner(SCALE, 0).sizes())
+    for name in ("N", "C"):
+        tried = {c.dims[name] if name == "C" else math.prod(c.dims[name]) for c in cases}
+        assert tried >= {*range(131), 200, 500, 768, 5000, 10_000, 100_000}, name
+
+
+def test_a_window_has_a_row_to_lie_in(make: Any) -> None:
+    made = make(
+        'WICK_OP(OP, "x: f32[L], w: f32[K], dil: int = 1 -> y: f32[L-dil*K+dil]");\n'
+        "WICK_IMPL wick_status OP_cpu(wick_ctx *c, const float *x, const float *w, int64_t dil, float *y,\n"
+        "                             int64_t L, int64_t K)\n"
+        "{ (void)c, (void)x, (void)w, (void)dil, (void)y, (void)L, (void)K; return WICK_OK; }\n"
+    )
+    operator = Operator("local", made.name)
+    for size in (2, 40, 513):
+        assert operator.fits(Case(made.name, {}, Planner(operator, 0).around("K", size))), size
+    assert all(operator.fits(case) for case in plan_huge(operator))
+
+
+def test_the_drift_of_equal_numbers_is_allowed() -> None:
+    def added(x: torch.Tensor) -> torch.Tensor:
+        sum = torch.zeros((), dtype=x.dtype)
+        for value in x:
+            sum = sum + value
+        return sum
+
+    x = torch.full((3000,), 0.7, dtype=torch.float64)
+    up = added(x.float())
+    with Noise(torch.finfo(torch.float32).eps, 0):
+        at_random = (added(x) - added(x)).abs()
+    with Noise(torch.finfo(torch.float32).eps, 0, drift=True):
+        drifted = added(x)
+    error = (up.double() - 2100).abs()
+    assert error < 4 * (drifted - 2100).abs()
+    assert error > 4 * at_random  # no luck: what is equal is rounded in one direction
+
+
+def test_a_product_may_leave_the_range_on_its_way() -> None:
+    x = torch.tensor([2.0] * 130 + [0.5] * 130, dtype=torch.float64)
+    for drift in (False, True):
+        with Noise(torch.finfo(torch.float32).eps, 0, drift):
+            assert bool(x.prod().isnan()) == drift
+            assert bool(x.cumprod(0)[-1].isnan()) == drift
+            assert not x.cumprod(0)[:100].isnan().any()
+
+
 # ---- inputs that are places ----
 
 TABLE = """WICK_OP(OP, "table: T[V, D], at: i64[N] -> y: T[N, D] where T: f32 f64");
@@ -738,6 +786,12 @@ def test_what_an_index_is_for_is_asked_of_the_reference(
     case = Case(operator.name, {"T": "f32"}, {"V": 70_000, "D": 2, "N": 500})
     (_, at) = forward.prepare(case).values
     assert (int(at.max()) > 60_000) == bool(pointers)
+
+
+def test_what_is_a_float_points_nowhere() -> None:
+    operator = Operator("wick", "scale_bias_relu_learned")
+    reference = Reference("here", lambda x, bias, scale: torch.relu(x * scale + bias), None)
+    assert find_pointers(operator, reference) == {}
 
 
 # ---- smaller cases ----

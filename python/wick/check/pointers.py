@@ -30,8 +30,8 @@ def find_pointers(op: Operator, reference: Reference) -> dict[str, str]:
     types = {n: max(kinds, key=lambda k: DTYPES[k].itemsize) for n, kinds in op.variables.items()}
     found = {}
     for p in op.tensors:
-        kind = types.get(p.element, p.element)
-        if is_for_finding(op, p, DTYPES[kind]) and DTYPES[kind] != torch.bool:
+        dtype = DTYPES.get(types.get(p.element, p.element), torch.float64)  # A is a float
+        if is_for_finding(op, p, dtype) and dtype != torch.bool:
             dims = [dim for dim in op.dims if _points_into(op, reference, types, p.name, dim)]
             if len(dims) == 1:
                 found[p.name] = dims[0]
