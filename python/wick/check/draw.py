@@ -107,8 +107,13 @@ def _integers(
     if profile == "zeros":
         return torch.zeros(shape, dtype=torch.int64)
     if below > 0:
-        below = min(below, 3) if profile == "ties" else below
-        return torch.randint(0, min(below, info.max + 1), shape, generator=gen)
+        below = min(below, info.max + 1)
+        drawn = torch.randint(0, below, shape, generator=gen)
+        if profile == "ties":  # few places, the last one among them
+            few = torch.randint(0, below, (3,), generator=gen)
+            few[0] = below - 1
+            return few[drawn % 3]
+        return drawn
     low, high = -20, 21
     if profile in ("positive", "constant"):
         low, high = 1, 10
