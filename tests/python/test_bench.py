@@ -470,6 +470,21 @@ def test_the_field(folder: Path, host: Host) -> None:
     }
 
 
+def test_a_result_that_is_not_wanted(host: Host) -> None:
+    operator = target.find(["muladd_backward"], None, None)[0]
+    sizes = Shapes("N=4 T=f32 db=none", "sizes")
+    sizes.check({operator.name: operator.parameters})
+    (case,) = sizes.cases(operator.name, operator.parameters)
+    assert case.words() == "N=4 db=none"
+    call = inputs.make("wick", operator.name, operator.parameters, case, "cpu", 0)
+    assert (call.written, len(call.outputs), call.traffic.moved) == (16, 1, 64)
+    field = contenders.field(operator, case, call, host, ("dispatcher",), 0)
+    assert [c.name for c in field.contenders] == ["wick", "dispatcher"]
+    for contender in field.contenders:
+        da, db = contender.call()
+        assert da.shape == (4,) and db is None
+
+
 def test_a_gradient_is_measured_beside_torchs(folder: Path, host: Host) -> None:
     backward = operator_in(folder, 1)
     assert backward.forward().name == operator_in(folder).name
@@ -515,6 +530,7 @@ ONE, NAN = torch.arange(6.0).reshape(2, 3), float("nan")
         (ONE, [ONE], ""),
         (ONE, ONE.double(), ""),
         ((ONE, ONE), (ONE, None), ""),
+        ((ONE, None), (ONE, ONE), ""),
         (ONE, None, "the result is None, the operator's [2, 3]"),
         (ONE, (ONE, ONE), "returns 2 results, the operator 1"),
         ((ONE, ONE), ONE, "returns 1 result, the operator 2"),
@@ -1471,7 +1487,8 @@ def test_a_trace_has_the_calls_that_were_measured(folder: Path, host: Host, tmp_
         (["relu", "--seed", "9" * 23], 2, "expected a number of 64 bits"),
         (["relu", "--json", ""], 2, "--json: expected a name"),
         (["relu", "--html", ""], 2, "--html: expected a name"),
-        (["muladd_backward", "--size", "N=2 da=none"], 2, "da=none: a result, and all results"),
+        (["muladd_backward", "--size", "N=2 da=0"], 2, "da=0: only an optional can be =none"),
+        (["relu", "--size", "N=2 y=none"], 2, "y is no name of a signature: N, T, x"),
         (["relu", "--reference", "gone.py"], 2, "gone.py: there is no such file"),
         (["relu", "--device", "tpu"], 2, "expected cpu, cuda or cuda:N"),
         (["relu", "--types", "i8"], 2, "--types i8: relu's T is f16 bf16 f32 f64"),

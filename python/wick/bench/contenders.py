@@ -156,12 +156,13 @@ def _gradients(operator: Operator, case: Case, device: str, seed: int) -> dict[s
 
 
 def _ours(operator: Operator, call: Call, device: str, asked: Collection[str]) -> list[Contender]:
-    found = [positional("wick", operator.function, call)]
-    if call.outputs and "out" not in call.arguments:
+    wants = {f"want_{name}": False for name in call.unwanted}
+    found = [positional("wick", operator.function, call, **wants)]
+    if call.outputs and not wants and "out" not in call.arguments:  # out= takes all of them
         found.append(positional("out=", operator.function, call, out=call.out(device)))
     if "dispatcher" in asked:
         packet = getattr(getattr(torch.ops, operator.namespace), operator.name)
-        found.append(positional("dispatcher", packet, call))
+        found.append(positional("dispatcher", packet, call, **wants))
     return found
 
 

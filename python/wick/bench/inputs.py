@@ -51,6 +51,7 @@ class Call:
     read: int
     written: int
     traffic: Traffic
+    unwanted: list[str]  # of the results
 
     def out(self, device: str) -> Any:
         """Memory for the results, touched; what `out=` takes."""
@@ -86,6 +87,21 @@ def _scalar(p: Mapping[str, Any], case: Case) -> Any:
     return p["choices"][0] if p["kind"] == "choice" else made_up
 
 
+def plan(
+    namespace: str, name: str, parameters: Mapping[str, Any], case: Case
+) -> tuple[list[Any], list[Any], int, int]:
+    """Places of the inputs and of the results, (shape, type) each, and the bytes read and written. A
+    result that is not wanted has no place."""
+    shapes, results, read, written = _wick.plan(
+        namespace, name, dict(case.dims), dict(case.types), case.absent
+    )
+    for i, p in enumerate(parameters["outputs"]):
+        if p["name"] in case.absent and results[i] is not None:
+            written -= math.prod(results[i][0]) * DTYPES[results[i][1]].itemsize
+            results[i] = None
+    return shapes, results, read, written
+
+
 def make(
     namespace: str,
     name: str,
@@ -95,9 +111,7 @@ def make(
     seed: int,
     given: Callable[..., Mapping[str, Any]] | None = None,
 ) -> Call:
-    shapes, results, read, written = _wick.plan(
-        namespace, name, dict(case.dims), dict(case.types), case.absent
-    )
+    shapes, results, read, written = plan(namespace, name, parameters, case)
     source = torch.Generator(device=device).manual_seed(seed)
     below = _whole_numbers(case)
     arguments: dict[str, Any] = {}
@@ -118,6 +132,7 @@ def make(
         read,
         written,
         traffic_of(parameters, shapes, read, written),
+        [p["name"] for p in parameters["outputs"] if p["name"] in case.absent],
     )
 
 

@@ -165,7 +165,7 @@ def difference(ours: Any, theirs: Any) -> str:
     if len(got) != len(wanted):
         return f"returns {len(wanted)} result{'s' * (len(wanted) != 1)}, the operator {len(got)}"
     for i, (a, b) in enumerate(zip(got, wanted), 1):
-        if b is None and len(wanted) > 1:
+        if (a is None or b is None) and len(wanted) > 1:
             continue
         what = f"result {i}" if len(got) > 1 else "the result"
         if _shape(a) != _shape(b):

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from .. import BuildError, _wick
+from .. import BuildError
 from . import compare, inputs, records, rows, table, target, verdict, words
 from .cuda import Cuda
 from .floor import CACHES, Roof
@@ -163,8 +163,8 @@ class _Bench:
         """What a call moves; None for one that is skipped, being larger than the memory there is. (The
         system grants more than it has, and ends the process that uses it.)"""
         try:
-            shapes, _, read, written = _wick.plan(
-                operator.namespace, operator.name, case.dims, case.types, case.absent
+            shapes, _, read, written = inputs.plan(
+                operator.namespace, operator.name, operator.parameters, case
             )
         except OverflowError:
             self._skip(operator, case, device, "a size does not fit into 63 bits")

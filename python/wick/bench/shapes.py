@@ -3,7 +3,7 @@
     # relu.shapes.txt, beside relu.c: one call per line
     N=8x2048x4096                    every dim; one that stands for several (*N) as a product
     N=1000003 T=bf16 slope=0.1       and what else the signature has: types, numbers, choices
-    N=4096 bias=none                 an optional tensor that is absent
+    N=4096 bias=none                 an optional tensor that is absent, or a result that is not wanted
 
     [relu_backward]                  the lines below are for this operator alone
     flops: 2*N                       what the call computes, over the same names
@@ -157,12 +157,7 @@ class Shapes:
         for line in self.lines:
             chosen = [operators[line.operator]] if line.operator else list(operators.values())
             known = {name for parameters in chosen for name in _names(parameters)}
-            results = {p["name"] for parameters in chosen for p in parameters["outputs"]}
             for name in line.values:
-                if name not in known and name in results:
-                    raise ShapesError(
-                        f"{line.place}: {name}={line.values[name]}: a result, and all results are wanted"
-                    )
                 if name not in known:
                     listed = ", ".join(sorted(known))
                     raise ShapesError(f"{line.place}: {name} is no name of a signature: {listed}")
@@ -240,6 +235,7 @@ def _names(parameters: Mapping[str, Any]) -> list[str]:
         *(dim for dim, _ in parameters["dims"]),
         *(variable for variable, _ in parameters["variables"]),
         *(p["name"] for p in parameters["inputs"] if p["kind"] != "shape"),
+        *(p["name"] for p in parameters["outputs"] if p["optional"]),
     ]
 
 
@@ -283,7 +279,8 @@ def _read_scalar(p: Mapping[str, Any], text: str) -> Any:
 def _read_case(line: _Line, parameters: Mapping[str, Any]) -> Case:
     case = Case({}, {}, {})
     absent = []
-    inputs = {p["name"]: p for p in parameters["inputs"]}
+    optional = [p for p in parameters["outputs"] if p["optional"]]
+    named = {p["name"]: p for p in (*optional, *parameters["inputs"])}
     for dim, is_leading in parameters["dims"]:
         try:
             case.dims[dim] = _read_size(line.values[dim], is_leading)
@@ -292,7 +289,7 @@ def _read_case(line: _Line, parameters: Mapping[str, Any]) -> Case:
             raise ShapesError(f"{line.place}: {dim}={line.values[dim]} is not {what}") from None
     for name, text in line.values.items():
         variable = dict(parameters["variables"]).get(name)
-        p = inputs.get(name)
+        p = named.get(name)
         if variable is not None:
             if text not in variable:
                 raise ShapesError(f"{line.place}: {name}={text} is none of {' '.join(variable)}")
