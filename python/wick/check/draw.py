@@ -17,7 +17,7 @@ PROFILES = {
     "ties": "small whole numbers, many of them equal",
     "constant": "all the same",
     "zeros": "all 0",
-    "late": "0 but for the last hundred",
+    "late": "0 but for the last hundred, and the largest at an odd place",
     "nan": "NaN here and there",
     "inf": "infinities here and there",
     "special": "NaN, infinities, zeros of both signs, denormals and ends of the range here and there",
@@ -141,6 +141,8 @@ def values(
     if profile == "late":
         x = torch.zeros(n, dtype=dtype)
         x[-LATE:] = values("positive", (min(n, LATE),), dtype, gen, below)
+        if n > 1 and below <= 0:
+            x[n - 1 - n % 2] = 20  # the largest has an odd place: no float beyond 2^24
         return x.view(shape)
     if n > PERIOD and profile in REPEATED:
         block = values(profile, (PERIOD,), dtype, gen, below)
