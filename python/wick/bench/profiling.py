@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from . import contenders, rows
+from . import contenders, rows, timing
 from .contenders import Contender, Field
 from .shapes import Case
 from .target import Operator
@@ -24,21 +24,28 @@ from .target import Operator
 _CALLS = 3
 _UNSEEN = ("out=",)
 
-Runner = Callable[[Contender], None]
+Runs = dict[str, Callable[[], Any]]
 
 
-def _few_calls(contender: Contender) -> None:
-    for _ in range(_CALLS):
-        contender.call()
+def _runs(field: Field, unseen: ThreadPoolExecutor) -> Runs:
+    """A few calls of each contender, in the loop that timed them."""
+
+    def few(contender: Contender) -> Callable[[], Any]:
+        timer = timing.timer(contender.stmt, contender.names)
+        if contender.name in _UNSEEN:
+            return lambda: unseen.submit(timer.timeit, _CALLS).result()
+        return lambda: timer.timeit(_CALLS)
+
+    return {contender.name: few(contender) for contender in field.contenders}
 
 
-def _run_all(fields: Iterable[tuple[str, Field]], run: Runner) -> None:
-    for words, field in fields:
-        for contender in field.contenders:
+def _run_all(fields: Iterable[tuple[str, Field, Runs]]) -> None:
+    for words, field, runs in fields:
+        for name, run in runs.items():
             if field.reset:
                 field.reset()
-            with record_function(f"{contender.name}: {words}"):
-                run(contender)
+            with record_function(f"{name}: {words}"):
+                run()
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
@@ -59,14 +66,8 @@ def trace(
     compiles = any(c.name == "compile" for _, field in fields for c in field.contenders)
     limits = contenders.compiled_without_end() if compiles else contextlib.nullcontext()
     with ThreadPoolExecutor(1) as unseen, limits:
-
-        def run(contender: Contender) -> None:
-            if contender.name in _UNSEEN:
-                unseen.submit(_few_calls, contender).result()
-            else:
-                _few_calls(contender)
-
-        _run_all(fields, run)
+        runs = [(words, field, _runs(field, unseen)) for words, field in fields]
+        _run_all(runs)
         with profile(activities=activities, record_shapes=True) as prof:
-            _run_all(fields, run)
+            _run_all(runs)
     prof.export_chrome_trace(path)
