@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from .. import _wick
 from .operator import NAMES, Operator
 
 left: list[str] = []  # settings of the process that calls have changed, for whoever tells of them
+seconds: list[float] = []  # of CPU time that calls took
 FILLS = (0x7F, 0xFF, 0x00)  # what results and scratch hold before a call: huge numbers, NaN, 0
 FORWARDS, BACKWARDS, SHUFFLED, AT_ONCE, WATCHED = range(5)
 
@@ -102,6 +104,7 @@ def run(
     manner: Manner,
 ) -> Outcome:
     """shapes: (shape, type) of each output, None of a number (Operator.plan)."""
+    start = time.process_time()
     told = _wick.trial(
         operator.namespace,
         operator.name,
@@ -109,6 +112,7 @@ def run(
         tuple(wanted),
         manner.settings(),
     )
+    seconds.append((time.process_time() - start) / manner.repeats)
     left.extend(told["left"].splitlines())
     results: list[Any] = []
     for raw, about in zip(told["results"], shapes):

@@ -90,6 +90,8 @@ class Subject:
     notes: dict[str, int] = field(default_factory=dict)
     # (judge, dim): from which size on cases are left out, and why
     slow: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
+    # dim: by its size, the longest call of the operator in seconds, where it was the largest dim
+    pace: dict[str, dict[int, float]] = field(default_factory=dict)
 
 
 @dataclass

@@ -334,6 +334,7 @@ class Run:
                 self._skip(job, answer.done["skipped"])
                 return None
             packed = dict(answer.done)
+            self._keep_pace(job, case, packed.pop("call"))
             if packed.pop("seconds") > SLOW:
                 self._too_large(job, case)
             return Result.unpack(packed)
@@ -346,7 +347,7 @@ class Run:
             if answer.phase == "reference":
                 self._skip(job, f"the reference takes more than {answer.hung:.0f} s")
                 return None
-            if job.judge in ("huge", WATCHED):
+            if job.judge in ("huge", WATCHED) or self._may_take(job, case, answer.hung):
                 self._skip(job, f"takes more than {answer.hung:.0f} s")
                 return None
             how = "waits for something for ever" if answer.waiting else "does not come to an end"
@@ -386,12 +387,32 @@ class Run:
         """Cases as large in the dim that is largest here would do the same."""
         if not case.dims or job.judge == "huge":
             return
-        length = {n: s if isinstance(s, int) else max(s, default=1) for n, s in case.dims.items()}
-        name = max(length, key=lambda n: length[n])
+        name, length = _longest_dim(case)
         with self.lock:
-            known = job.subject.slow.get((job.judge, name), (length[name], why))
-            if length[name] > 64:
-                job.subject.slow[job.judge, name] = min(known, (length[name], why))
+            known = job.subject.slow.get((job.judge, name), (length, why))
+            if length > 64:
+                job.subject.slow[job.judge, name] = min(known, (length, why))
+
+    def _keep_pace(self, job: Job, case: Case, seconds: float) -> None:
+        if case.dims:
+            name, length = _longest_dim(case)
+            with self.lock:
+                known = job.subject.pace.setdefault(name, {})
+                known[length] = max(known.get(length, 0.0), seconds)
+
+    def _may_take(self, job: Job, case: Case, seconds: float) -> bool:
+        """Whether the operator, with the square of the size, is on its way to take so long: it is slow then,
+        and does not hang."""
+        if not case.dims:
+            return False
+        name, length = _longest_dim(case)
+        with self.lock:
+            shorter = [
+                took * (length / n) ** 2
+                for n, took in job.subject.pace.get(name, {}).items()
+                if length / 4 <= n < length
+            ]
+        return max(shorter, default=0.0) > seconds / 4
 
     def _judge_fresh(self, worker: Worker, job: Job) -> None:
         """One after another in one process, and each in a process of its own."""
@@ -489,6 +510,12 @@ class Run:
             return finding
         result = self._read_quietly(job, case, self._ask(worker, job, case))
         return next((f for f in result.findings if f.kind == finding.kind), finding)
+
+
+def _longest_dim(case: Case) -> tuple[str, int]:
+    lengths = {n: s if isinstance(s, int) else max(s, default=1) for n, s in case.dims.items()}
+    name = max(lengths, key=lambda n: lengths[n])
+    return name, lengths[name]
 
 
 def _ending(answer: Answer) -> str:
