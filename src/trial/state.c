@@ -83,7 +83,7 @@ void wick_state_take(wick_state *out)
     out->environment = take_environment();
     out->umask = take_umask();
     syscall(SYS_sched_getaffinity, 0, sizeof out->cpus, out->cpus);
-    for (int r = 0; r < WICK_STATE_LIMITS; r++)
+    for (unsigned r = 0; r < WICK_STATE_LIMITS; r++)
         (void)getrlimit(r, &out->limit[r]);
     out->children = take_children();
 }
@@ -142,7 +142,7 @@ void wick_state_restore(const wick_state *to)
     if (to->folder[0]) (void)!chdir(to->folder);
     umask(to->umask);
     syscall(SYS_sched_setaffinity, 0, sizeof to->cpus, to->cpus);
-    for (int r = 0; r < WICK_STATE_LIMITS; r++)
+    for (unsigned r = 0; r < WICK_STATE_LIMITS; r++)
         (void)setrlimit(r, &to->limit[r]);
     pthread_sigmask(SIG_SETMASK, &to->blocked, NULL);
     for (int s = 1; s < WICK_STATE_SIGNALS; s++)
