@@ -768,6 +768,11 @@ def nothing(table: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
     return at.double()[:, None] + torch.zeros(table.shape[1])
 
 
+def scaled(table: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    """Hangs on V, and yet is no place there."""
+    return (at.double()[:, None] + 1) * len(table) + torch.zeros(table.shape[1])
+
+
 @pytest.mark.parametrize(
     "function, pointers",
     [
@@ -775,6 +780,7 @@ def nothing(table: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
         (rows_by_mask, {"at": "V"}),
         (cross_entropy, {"at": "V"}),
         (nothing, {}),
+        (scaled, {}),
     ],
 )
 def test_what_an_index_is_for_is_asked_of_the_reference(

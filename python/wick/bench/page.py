@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from . import plots, table, verdict, words
+from .records import write_text
 from .rows import Row
 
 _CSS = """
@@ -120,10 +121,4 @@ def render(facts: Mapping[str, Any], rows: Sequence[Row]) -> str:
 
 
 def write(path: str, facts: Mapping[str, Any], rows: Sequence[Row]) -> None:
-    text = render(facts, rows)
-    try:
-        with open(path, "w", encoding="utf-8") as f:
-            f.write(text)
-    except OSError as error:
-        error.filename = path  # a disk that is full names no file
-        raise
+    write_text(path, render(facts, rows))

@@ -132,6 +132,10 @@ def write(path: str, about: Mapping[str, Any], rows: Iterable[Row]) -> None:
     if path == "-":
         sys.stdout.write(text)
         return
+    write_text(path, text)
+
+
+def write_text(path: str, text: str) -> None:
     try:
         with open(path, "w", encoding="utf-8") as f:
             f.write(text)

@@ -424,10 +424,13 @@ class Run:
             worker.aim(job.subject.target)
             alone = self._ask(worker, job, case)
             self._step(job, 1)
-            if beside.done is None or alone.done is None or beside.done.get("skipped"):
+            if beside.done is None or alone.done is None:
                 continue
-            if "digest" not in alone.done or "digest" not in beside.done:
-                self._give_up(job, case, alone.done)
+            if beside.done.get("skipped") or alone.done.get("skipped"):
+                continue
+            failed = [a.done for a in (alone, beside) if "digest" not in a.done]
+            if failed:
+                self._give_up(job, case, failed[0])
                 continue
             with self.lock:
                 self._tally(job.subject, "repeat").cases += 1
