@@ -14,6 +14,10 @@
 #ifndef WICK_H
 #define WICK_H
 
+#ifdef WICK_T
+#error "<wick/wick.h> is for programs that call operators: an operator's file includes <wick/op.h>"
+#endif
+
 #include <wick/types.h>
 
 /* ---- the context ---- */

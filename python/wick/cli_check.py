@@ -127,6 +127,13 @@ def targets(words: list[str], flags: tuple[str, ...] = ()) -> list[Target]:
     return found
 
 
+def _stop(number: int, frame: object) -> None:
+    """Ends with a report of what was found so far, and is not disturbed in that: `timeout` sends it twice."""
+    for other in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(other, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
 def main(argv: list[str] | None = None) -> int:
     given = _parse(sys.argv[1:] if argv is None else argv)
     options = Options(
@@ -145,7 +152,8 @@ def main(argv: list[str] | None = None) -> int:
     if not what:
         print("wick check: no operator file is in there", file=sys.stderr)
         return WRONG_USE
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)
     with show.progress() as watch:
         report = check(what, options, watch)
     try:

@@ -250,7 +250,8 @@ static wick_status check_duplicate(wick_ctx *ctx, const wick_scan *scan, const w
     for (const wick_scan_op *other = scan->ops; other < op; other++) {
         if (strcmp(other->name, op->name) == 0) {
             return wick_fail(ctx, WICK_EINVAL,
-                             "%s:%lld: operator %s is defined twice: here and on line %lld",
+                             "%s:%lld: operator %s is defined twice: here and on line %lld "
+                             "(#if and #else are not looked at)",
                              scan->file, (long long)op->line, op->name, (long long)other->line);
         }
     }

@@ -41,8 +41,11 @@ static wick_status check_c_name(wick_ctx *ctx, const wick_signature *sig, const 
                                 int offset)
 {
     if (is_among(name, c_words, WICK_COUNT(c_words)))
-        return wick_signature_fail(ctx, sig->text, offset, "%s is a word of C and cannot be a name",
-                                   name);
+        return wick_signature_fail(ctx, sig->text, offset,
+                                   "%s is a word of C and cannot be a name%s", name,
+                                   strcmp(name, "do") == 0 ? ": what it is the gradient of needs "
+                                                             "another name than o"
+                                                           : "");
     if (strncmp(name, "wick_", 5) == 0 || strncmp(name, "WICK_", 5) == 0 ||
         strncmp(name, "__", 2) == 0)
         return wick_signature_fail(ctx, sig->text, offset, "names beginning with %.*s are taken",

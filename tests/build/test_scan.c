@@ -154,7 +154,8 @@ ParameterizedTestParameters(scan, what_is_wrong_is_said_with_file_and_line)
         {HEAD "wick_status f_cpu(wick_ctx *ctx, const T *x, T *y, int64_t N);\n",
          "op.c:2: operator f has no implementation: define f_cpu (or f_cuda)"},
         {HEAD BODY "\n\nWICK_OP(f, \"x: T[N] -> ()\");\n",
-         "op.c:11: operator f is defined twice: here and on line 2"},
+         "op.c:11: operator f is defined twice: here and on line 2 "
+         "(#if and #else are not looked at)"},
         {HEAD BODY "WICK_OP(g, \"x: T[*N] -> y: T[*N] where T: f32\");" LATER,
          "op.c:9: operator g says where T: f32, but this file has T: f32 f64: a file has one list "
          "of types; put "

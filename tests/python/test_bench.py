@@ -932,6 +932,21 @@ def test_a_gpus_small_copies_do_not_count_as_slow() -> None:
     roof.curves["warm"] = floor.Curve([10, 100, 1000], [5.0, 5.0, 10.0])
     roof._straighten()
     assert roof.curves["warm"].seconds == [0.1, 1.0, 10.0]
+    roof.rates["plain"] = 200.0  # of a copy that is larger still
+    roof._straighten()
+    assert roof.curves["warm"].seconds == [0.05, 0.5, 5.0]
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_gpus_single_small_call_is_not_measured_by_a_launch(in_place: bool) -> None:
+    device = FakeDevice()  # whose calls take 10 us: 1 KiB at 1 GB/s takes 1
+    device.type = "cuda"
+    device.empty_copy = device.empty_update = dict
+    roof = floor.Roof(device)
+    call = inputs.Traffic(1024, 1024, in_place)
+    roof.measure([call], ["warm"], Silent())
+    seconds, _ = roof.floor(call, "warm", None, torch.float32)
+    assert seconds < 2e-6
 
 
 # ---- verdicts and comparisons ----

@@ -131,6 +131,11 @@ def test_a_header_that_is_not_there(source: Source) -> None:
     refused_at(path, 2, "frobnicate.h")
 
 
+def test_the_header_of_programs_in_an_operators_file(source: Source) -> None:
+    _, path = source("#include <wick/wick.h>\n" + COPY)
+    refused_at(path, 2, "an operator's file includes <wick/op.h>")
+
+
 def test_only_the_first_error_is_told(source: Source) -> None:
     _, path = source(COPY.replace("(void)ctx;", "(void)ctx; aaa(); bbb(); ccc();"))
     message = refused_at(path, 5, "aaa")

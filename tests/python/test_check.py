@@ -229,8 +229,9 @@ def test_what_a_reference_leaves_unanswered_is_told(write: Callable[..., Path]) 
     )
     report = judged(write(reference=some), types=["f32"])
     assert report.code == 0
-    (line,) = [words for words, _ in lines(report) if "no answer" in words]
+    line, hint = [words for words, _ in lines(report) if "no answer" in words]
     assert re.fullmatch(r"  no answer \d+ cases: large", line)
+    assert "most cases have no answer: triple_inputs beside the reference may make others" in hint
 
 
 COUNT = """\
@@ -489,6 +490,34 @@ def test_inputs_that_the_operator_wants_are_made_by_the_reference_file(
     assert report.code == 0  # what neither of them takes is nobody's fault
 
 
+MISFITS = {
+    "{'x': torch.ones(5, 4, 3, 2, 1)}": "triple_inputs: x has shape [5, 4, 3, 2, 1], expected [",
+    "{'x': 'much'}": "triple_inputs: x is 'much', expected T[*N]",
+    "{'by': 'much'}": "triple_inputs: by is 'much', expected float",
+}
+
+
+@pytest.mark.parametrize("given", MISFITS)
+def test_inputs_of_the_reference_file_that_do_not_fit_are_its_mistake(
+    write: Callable[..., Path], given: str
+) -> None:
+    inputs = f"import torch\ndef triple_inputs(N):\n    return {given}\n"
+    report = judged(write(TRIPLE, REFERENCE + inputs))
+    assert report.code == 2 and MISFITS[given] in report.unjudged()[0]
+
+
+def test_what_the_reference_files_own_inputs_leave_out_is_told(write: Callable[..., Path]) -> None:
+    """And what it raises without a word has a name."""
+    wordless = "    if x.numel() == 3:\n        raise ValueError\n"
+    rule = REFERENCE.replace("    return", wordless + "    return")
+    inputs = "import torch\ndef triple_inputs(N):\n    return {'x': torch.ones(tuple(N))}\n"
+    said = [words for words, _ in lines(judged(write(TRIPLE, rule + inputs)))]
+    note = "x: made by triple_inputs, not tried with NaN and infinities"
+    assert any(note in line for line in said)
+    assert any(re.search(r"no answer \d+ cases: ValueError$", line) for line in said), said
+    assert not any(note in words for words, _ in lines(judged(write(TRIPLE, rule))))
+
+
 # ---- gradients ----
 
 SHIFTED = """\
@@ -521,6 +550,144 @@ def test_an_input_without_a_gradient_is_found_unless_it_is_meant(
     assert "shifted_backward has no result dby" in report.faults[0].title
     meant = "def shifted(x, by):\n    return x + by.detach()\n"
     assert judged(write(SHIFTED, meant, "shifted"), only=["gradient"]).code == 0
+
+
+SQUARE = """\
+#include <wick/op.h>
+#ifndef FAULT
+#define FAULT 0
+#endif
+WICK_OP(square, "x: T[N] -> y: T[N], kept: T[N] where T: f64");
+WICK_OP(square_backward, "dy: T[N], kept: T[N] -> dx: T[N]");
+WICK_IMPL wick_status square_cpu(wick_ctx *ctx, const T *x, T *y, T *kept, int64_t N)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < N; i++)
+        y[i] = x[i] * x[i], kept[i] = 2 * x[i];
+    return WICK_OK;
+}
+WICK_IMPL wick_status square_backward_cpu(wick_ctx *ctx, const T *dy, const T *kept, T *dx, int64_t N)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < N; i++)
+        dx[i] = dy[i] * kept[i] * (FAULT ? 2 : 1);
+    return WICK_OK;
+}
+"""
+
+
+@pytest.mark.parametrize("kept", ["(2 * x).detach()", "None"])
+def test_what_is_kept_for_the_backward_needs_no_gradient(
+    write: Callable[..., Path], kept: str
+) -> None:
+    path = write(SQUARE, f"def square(x):\n    return x * x, {kept}\n", "square")
+    assert judged(path, only=["gradient"]).code == 0
+    assert judged(path, ("-DFAULT=1",), only=["gradient"]).code == 1
+    path = write(SQUARE, "def square(x):\n    return x * x, 2 * x\n", "square")
+    assert judged(path, only=["gradient"]).code == 1  # the reference has one
+
+
+CUBE = """\
+#include <wick/op.h>
+#ifndef FAULT
+#define FAULT 0
+#endif
+WICK_OP(cube, "x: T[N] -> y: T[N] where T: f64 batch N");
+WICK_OP(cube_backward, "dy: T[N], x: T[N] -> dx: T[N]");
+WICK_OP(cube_backward_backward, "ddx: T[N], dy: T[N], x: T[N] -> ddy: T[N], dx: T[N]");
+WICK_IMPL wick_status cube_cpu(wick_ctx *ctx, const T *x, T *y, int64_t N)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < N; i++)
+        y[i] = x[i] * x[i] * x[i];
+    return WICK_OK;
+}
+WICK_IMPL wick_status cube_backward_cpu(wick_ctx *ctx, const T *dy, const T *x, T *dx, int64_t N)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < N; i++)
+        dx[i] = 3 * dy[i] * x[i] * x[i];
+    return WICK_OK;
+}
+WICK_IMPL wick_status cube_backward_backward_cpu(wick_ctx *ctx, const T *ddx, const T *dy, const T *x,
+                                                 T *ddy, T *dx, int64_t N)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < N; i++) {
+        ddy[i] = 3 * ddx[i] * x[i] * x[i];
+        dx[i] = (FAULT ? 3 : 6) * ddx[i] * dy[i] * x[i];
+    }
+    return WICK_OK;
+}
+"""
+
+
+def test_the_gradient_of_a_gradient_is_judged(write: Callable[..., Path]) -> None:
+    path = write(CUBE, "def cube(x):\n    return x * x * x\n", "cube")
+    report = judged(path, only=["gradient"])
+    note = "cube_backward_backward: judged by gradgradcheck in f64 alone"
+    assert report.code == 0 and any(note in words for words, _ in lines(report))
+    report = judged(path, ("-DFAULT=1",), only=["gradient"])
+    assert [f.title for f in report.faults] == ["gradgradcheck in f64 fails"]
+
+
+CENTRED = """\
+#include <wick/op.h>
+WICK_OP(centred, "x: T[N, C] -> y: T[N, C] where T: f32 batch DIM");
+WICK_IMPL wick_status centred_cpu(wick_ctx *ctx, const T *x, T *y, int64_t N, int64_t C)
+{
+    (void)ctx;
+    for (int64_t c = 0; c < C; c++) {
+        double sum = 0;
+        for (int64_t n = 0; n < N; n++)
+            sum += x[n * C + c];
+        for (int64_t n = 0; n < N; n++)
+            y[n * C + c] = (T)(x[n * C + c] - sum / (double)N);
+    }
+    return WICK_OK;
+}
+"""
+
+
+def test_a_batch_that_does_not_hold_is_found(write: Callable[..., Path]) -> None:
+    rule = "def centred(x):\n    return x - x.mean(0) if len(x) else x.clone()\n"
+    about = {"only": ["opcheck"]}
+    assert judged(write(CENTRED.replace("DIM", "C"), rule, "centred"), **about).code == 0
+    report = judged(write(CENTRED.replace("DIM", "N"), rule, "centred"), **about)
+    assert "`batch N` does not hold" in report.faults[0].title
+
+
+SLEEPY = """\
+#include <wick/op.h>
+#include <stdlib.h>
+#include <time.h>
+#ifndef FAULT
+#define FAULT 0
+#endif
+WICK_OP(sleepy, "x: f32[N] -> y: f32[N]");
+WICK_IMPL wick_status sleepy_cpu(wick_ctx *ctx, const float *x, float *y, int64_t N)
+{
+    const clock_t end = clock() + (clock_t)(N > 500 ? SECONDS * CLOCKS_PER_SEC : 0);
+    (void)ctx;
+    while (clock() < end) continue;
+    void *volatile room = malloc(100);
+    if (!FAULT) free(room);
+    for (int64_t i = 0; i < N; i++)
+        y[i] = x[i];
+    return WICK_OK;
+}
+"""
+
+
+def test_slow_calls_are_made_fewer_times(write: Callable[..., Path]) -> None:
+    """All of forty would be taken for a hang."""
+    path = write(SLEEPY, "def sleepy(x):\n    return x.clone()\n", "sleepy")
+    about = {"only": ["leak"], "case": "sleepy N=700", "depth": "default"}
+    assert judged(path, ("-DSECONDS=0.5",), **about).code == 0
+    report = judged(path, ("-DSECONDS=0.5", "-DFAULT=1"), **about)
+    assert "a call loses" in report.faults[0].title
+    said = [words for words, _ in lines(judged(path, ("-DSECONDS=1.5",), **about))]
+    assert any(re.search(r"a call takes 1\.[5-9] s, and several are needed", line) for line in said)
 
 
 # ---- as a test ----

@@ -152,7 +152,7 @@ class Cuda:
     def copies(self, n_bytes: int) -> dict[str, tuple[str, dict[str, Any]]]:
         n = max(64, n_bytes)
         source, target = (torch.ones(n, dtype=torch.uint8, device=self._device) for _ in range(2))
-        return {"copy": ("a.copy_(b)", {"a": target, "b": source})}
+        return {"plain": ("a.copy_(b)", {"a": target, "b": source})}
 
     def empty_copy(self) -> dict[str, tuple[str, dict[str, Any]]]:
         return {}  # a launch is a matter of time, not of bytes: see Roof

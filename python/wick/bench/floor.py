@@ -92,10 +92,11 @@ class Roof:
         calls, caches = list(calls), list(caches)
         self.measure_large()
         with self.device.quiet():
-            copied = [max(1, c.touched) for c in calls]
+            copied = [max(1, c.touched) for c in calls] + self._beyond_launches()
             self._measure(self.curves, copied, caches, self._copies, progress)
             updated = [2 * max(1, c.touched) for c in calls if c.in_place]
             if updated:
+                updated += self._beyond_launches()
                 self._measure(self.updates, updated, caches, self._updates, progress)
         if self.device.type == "cuda":
             self._straighten()
@@ -165,11 +166,15 @@ class Roof:
         nothing = min((min(s) for s in empty.values()), default=0.0)
         return {way: max(min(s) - nothing, _LEAST_SHARE * min(s)) for way, s in found.items()}
 
+    def _beyond_launches(self) -> list[int]:
+        """Bytes of a copy on a GPU that its launch hardly matters to, and that a cache still holds."""
+        return [self.device.facts()["last_cache_bytes"]] if self.device.type == "cuda" else []
+
     def _straighten(self) -> None:
         """A small copy on a GPU shows its launch, which is not a matter of bytes: no size is slower
-        than a larger one."""
+        than a larger one, and none than the largest."""
         for curve in (*self.curves.values(), *self.updates.values()):
-            best = 0.0
+            best = max(self.rates.values(), default=0.0)
             for i in reversed(range(len(curve.moved))):
                 best = max(best, curve.moved[i] / curve.seconds[i])
                 curve.seconds[i] = curve.moved[i] / best

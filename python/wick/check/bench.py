@@ -21,7 +21,7 @@ from . import reference as references
 from .case import Case, CaseError
 from .device import DeviceLost
 from .finding import Result
-from .judges import again, autograd, doors, huge, leaks, shared, stream, threads, values
+from .judges import again, autograd, batch, doors, huge, leaks, shared, stream, threads, values
 from .operator import Operator
 from .plan import Planner
 from .subject import Backward, Forward
@@ -211,11 +211,14 @@ class Bench:
         else:
             if self._can_be_watched:
                 yield "shared", {"threads"}, plan.few((257, 3000), types=1)
+                yield "shared", {"threads"}, plan.looping()
             yield "leaks", {"leak"}, plan.few((0, 7, 700))
             yield "stream", {"stream"}, plan.few((33, 70_001))
         if not backward:
             yield "refuse", {"refuse"}, plan.tiny(1)
             yield "opcheck", {"opcheck"}, plan.tiny(1, usual=True)
+            if self.device.type == "cpu" and batch.batch_dims(own):
+                yield "batch", {"opcheck"}, itertools.islice(plan.tiny(1, usual=True), 2)
         if depth != "quick":
             yield "huge", {"huge"}, iter(huge.plan_huge(own, self.device.type != "cpu"))
 
@@ -263,6 +266,8 @@ class Bench:
             return autograd.judge_autograd(subject, case)
         if judge == "refuse":
             return doors.judge_refusals(subject, case)
+        if judge == "batch":
+            return batch.judge_batch(subject, case)
         assert judge == "opcheck", judge
         return doors.judge_opcheck(subject, case)
 

@@ -57,7 +57,7 @@ class Case:
         words += [f"{name}~unwanted" for name in self.unwanted]
         if self.values != "normal":
             words.append(f"values={self.values}")
-        if self.seed:
+        if self.seed or "seed" in self.scalars or "seed" in self.dims:
             words.append(f"seed={self.seed}")
         return " ".join(words)
 
@@ -92,7 +92,7 @@ def parse(text: str, dims: dict[str, bool], scalars: dict[str, str], names: set[
     head, *words = text.split()
     parts: dict[str, Any] = {k: {} for k in ("types", "dims", "scalars", "layouts")}
     parts |= {"absent": (), "unwanted": ()}
-    for word in words:
+    for place, word in enumerate(words, 1):
         mark = next((c for c in word if c in ":=~"), "")
         name, _, value = word.partition(mark) if mark else (word, "", "")
         if mark == ":":
@@ -102,12 +102,14 @@ def parse(text: str, dims: dict[str, bool], scalars: dict[str, str], names: set[
                 parts[value] = (*parts[value], name)
             else:
                 parts["layouts"][name] = value
+        elif word.startswith("seed=") and (place == len(words) or name not in (*dims, *scalars)):
+            parts[name] = _read_scalar(word, value, "int")
         elif mark == "=" and name in dims:
             parts["dims"][name] = _read_size(word, value, dims[name])
         elif mark == "=" and name in scalars:
             parts["scalars"][name] = _read_scalar(word, value, scalars[name])
-        elif mark == "=" and name in ("values", "seed"):
-            parts[name] = int(value) if name == "seed" else value
+        elif mark == "=" and name == "values":
+            parts[name] = value
         else:
             raise CaseError(f"{word} is no part of a case of {head}")
     missing = [name for name in dims if name not in parts["dims"]]

@@ -10,6 +10,7 @@ all have been lucky there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ FREE = 8.0  # roundings in the accumulator's precision that need no explanation
 FREE_F64 = 256.0
 PIECE = 1 << 18  # elements that are compared at a time: what fits into caches
 SAFETY, SAFETY_F64 = 4.0, 16.0  # a few random runs do not meet the worst case
+SAFETY_GRADIENT = 6.0  # and a backward by hand is seldom autograd's formula
 
 TURNS = 5  # in which the reference is asked, at most
 
@@ -95,10 +97,12 @@ def judge(
     accumulator: torch.dtype,
     samples: Samples,
     lenient: bool = False,
+    safety: float = SAFETY,
 ) -> Verdict:
     """got: as computed. expected: in f64, or integers. samples(turn): the reference with rounding errors,
     called when elements are further off than what needs no explanation. lenient: where the reference
-    is infinite or NaN, so may the result be, in whatever way."""
+    is infinite or NaN, so may the result be, in whatever way. safety: how much worse than the samples
+    it may be, where it is not of f64."""
     if got.shape != expected.shape:
         raise ValueError(f"the reference returns shape {list(expected.shape)}")
     if not got.dtype.is_floating_point or not expected.dtype.is_floating_point:
@@ -114,7 +118,7 @@ def judge(
         piece, wanted = flat_got[part], flat_expected[part]
         if lenient:
             wanted = torch.where(piece.isfinite() | wanted.isfinite(), wanted, piece.double())
-        verdict = _judge_piece(piece, wanted, accumulator, others)
+        verdict = _judge_piece(piece, wanted, accumulator, others, safety)
         _merge(whole, verdict, start, got.shape)
     return whole
 
@@ -129,7 +133,11 @@ def _merge(whole: Verdict, piece: Verdict, start: int, shape: torch.Size) -> Non
 
 
 def _judge_piece(
-    got: torch.Tensor, expected: torch.Tensor, accumulator: torch.dtype, samples: Samples
+    got: torch.Tensor,
+    expected: torch.Tensor,
+    accumulator: torch.dtype,
+    samples: Samples,
+    safety: float,
 ) -> Verdict:
     kind = torch.finfo(got.dtype)
     g, e = got.double(), expected.double()
@@ -154,8 +162,11 @@ def _judge_piece(
         for sample in samples(turn):
             spread = torch.maximum(spread, _spread(e, sample.double()))
         # As far as the largest result could be off: formulas differ most where they cancel.
-        allowed = by_itself + (SAFETY_F64 if wide else SAFETY) * spread + unit * size.max()
+        allowed = by_itself + (SAFETY_F64 if wide else safety) * spread + unit * size.max()
         fine |= error <= allowed  # infinite, where right answers differ in kind
+        fine |= ((g == math.inf) & (e + allowed > kind.max)) | (
+            (g == -math.inf) & (e - allowed < -kind.max)
+        )
     return _verdict(got, g, e, error, allowed, ~fine)
 
 

@@ -24,11 +24,12 @@ PROFILES = {
     "tiny": "about the smallest numbers of the type, denormals among them",
     "big": "near the largest number of the type, where sums have more room than the type",
 }
+NOT_FINITE = ("nan", "inf", "special")
 LAYOUTS = {
     "transposed": "dims in reverse order in memory",
     "sliced": "every second element of the last dim",
     "padded": "rows further apart than they are long",
-    "expanded": "one dim repeats the same memory",
+    "expanded": "one dim repeats the same memory, of which every second element may be used",
     "misaligned": "begins one element behind an aligned address",
 }
 # Drawing takes longer than computing: what is larger repeats itself after so many, a prime, so that an
@@ -177,7 +178,8 @@ def arrange(
         long = [d for d, size in enumerate(n) if size > 1]
         if long:
             d = long[int(torch.randint(len(long), (), generator=gen))]
-            return make((*n[:d], 1, *n[d + 1 :])).expand(shape)
+            inner = (None, "sliced")[int(torch.randint(2, (), generator=gen))]
+            return arrange(inner, (*n[:d], 1, *n[d + 1 :]), make, gen).expand(shape)
     x = make(shape)
     if layout == "transposed" and len(n) > 1:
         order = list(range(len(n)))[::-1]

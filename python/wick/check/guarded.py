@@ -14,6 +14,7 @@ from .operator import NAMES, Operator
 
 left: list[str] = []  # settings of the process that calls have changed, for whoever tells of them
 seconds: list[float] = []  # of CPU time that calls took
+TOGETHER = 4.0  # seconds of repeated calls, about
 FILLS = (0x7F, 0xFF, 0x00)  # what results and scratch hold before a call: huge numbers, NaN, 0
 FORWARDS, BACKWARDS, SHUFFLED, AT_ONCE, WATCHED = range(5)
 
@@ -130,6 +131,12 @@ def run(
         told["leaked"],
         told["loops"],
     )
+
+
+def affordable(repeats: int, fewest: int = 2) -> int:
+    """As many repeats of the last call, or fewer where they would take long: that is no hang."""
+    each = seconds[-1] if seconds else 0.0
+    return max(fewest, min(repeats, int(TOGETHER / max(each, 1e-9))))
 
 
 def together(

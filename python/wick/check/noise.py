@@ -1,8 +1,8 @@
 """How far apart right answers may be: the reference computed with rounding errors.
 
 Every operation of the reference is carried out in float64, and its result is then moved at random by
-as much as one rounding in the accumulator's precision could move it; a sum by as much as its length
-times that, taken of the magnitudes that are summed. What such runs differ by is what an operator that
+as much as one rounding in the accumulator's precision could move it, unless it is one that nobody
+rounds; a sum by as much as its length times that, taken of the magnitudes that are summed. What such runs differ by is what an operator that
 computes the same may differ by. Where the answer hangs on a tie, or cancels, they differ by much, and
 an operator may too.
 """
@@ -50,7 +50,22 @@ _COMPOSITE = {
 }
 _PUTS = {aten.index_put, aten.index_put_, aten._index_put_impl_}  # sums, if they accumulate
 # What is chosen is one of the elements, whoever chooses: `x == x.amax()` is to hold for one at least.
-_CHOICES = {aten.amax, aten.amin, aten.max, aten.min}
+_CHOICES = {
+    *(aten.amax, aten.amin, aten.max, aten.min, aten.maximum, aten.minimum),
+    *(aten.where, aten.clamp, aten.clamp_min, aten.clamp_max, aten.relu, aten.abs, aten.neg),
+    *(aten.clone, aten.cat, aten.index, aten.index_select, aten.gather, aten.masked_fill),
+    *(aten.full, aten.full_like, aten.zeros, aten.zeros_like, aten.ones, aten.ones_like),
+    *(aten.new_full, aten.new_zeros, aten.new_ones, aten.fill, aten.arange, aten.scalar_tensor),
+}
+# Functions with steps, whose results are whole numbers: what is made of these is not rounded either.
+_STEPS = {
+    *(aten.round, aten.floor, aten.ceil, aten.trunc, aten.sign, aten.sgn),
+    *(aten.gt, aten.ge, aten.lt, aten.le, aten.eq, aten.ne),
+}
+_WHOLE = {aten.add, aten.sub, aten.rsub, aten.mul}
+MOST_WHOLE = 2.0**20
+# Which of equals comes first is not said.
+_UNSTABLE = {aten.sort, aten.topk, aten.kthvalue, aten.mode, aten.median, aten.nanmedian}
 
 # Products that torch takes in double, whatever the type: others may leave the range on their way.
 _PRODUCTS = {aten.prod, aten.cumprod}
@@ -62,11 +77,13 @@ SOME = 1000  # elements that tell of most tensors that they are not whole number
 
 class Noise(TorchDispatchMode):
     """In it, operations on float64 are rounded at random. level: one rounding, relative. drift: always
-    up, as happens where the same is added again and again."""
+    up, as happens where the same is added again and again. strict: what a float holds is not rounded;
+    for inputs of which so much is whole that ties are ties, by whatever formula."""
 
-    def __init__(self, level: float, seed: int, drift: bool = False) -> None:
+    def __init__(self, level: float, seed: int, drift: bool = False, strict: bool = False) -> None:
         super().__init__()
-        self.level, self.drift = level, drift
+        self.level, self.drift, self.strict = level, drift, strict
+        self.stepped = self.unstable = False  # what has been called, of _STEPS and _UNSTABLE
         self.generator = torch.Generator().manual_seed(seed)
 
     def __torch_dispatch__(
@@ -92,8 +109,13 @@ class Noise(TorchDispatchMode):
             moved = self._disturb(result, size)
             return result.copy_(moved) if func._schema.is_mutable else moved
         result = func(*args, **kwargs)
-        if func.is_view or func.overloadpacket in _CHOICES:
+        if func.overloadpacket in _UNSTABLE and not kwargs.get("stable"):
+            self.unstable = True
+        self.stepped = self.stepped or func.overloadpacket in _STEPS
+        if func.is_view or func.overloadpacket in _CHOICES or func.overloadpacket in _STEPS:
             return result
+        if func.overloadpacket in _WHOLE and self.stepped:
+            return torch.where(_is_whole_and_small(result), result, self._disturb(result))
         if func in _SUMS:
             return self._disturb(result, self._sum_size(func, args, kwargs, result))
         if func._schema.is_mutable:
@@ -108,12 +130,19 @@ class Noise(TorchDispatchMode):
         """size: of a sum, its length times what is added up, in magnitudes."""
         if not isinstance(value, torch.Tensor) or value.dtype != torch.float64:
             return value
-        move = torch.full(value.shape, self.level, dtype=torch.float64)
-        if not self.drift:
-            move.uniform_(-self.level, self.level, generator=self.generator)
-        # A product, so that zeros keep their sign.
-        moved = move.add_(1).mul_(value) if size is None else move.mul_(size).add_(value)
+        if self.strict:
+            return torch.where(value.float() == value, value, self._moved(value, size))
+        return self._moved(value, size)
+
+    def _moved(self, value: torch.Tensor, size: torch.Tensor | None) -> torch.Tensor:
+        low = self.level if self.drift else -self.level
+        if size is None:  # a product, so that zeros keep their sign, and infinities what they are
+            return self._between(1 + low, 1 + self.level, value.shape).mul_(value)
+        moved = self._between(low, self.level, value.shape).mul_(size).add_(value)
         return torch.where(value.isfinite(), moved, value)
+
+    def _between(self, low: float, high: float, shape: torch.Size) -> torch.Tensor:
+        return torch.empty(shape, dtype=torch.float64).uniform_(low, high, generator=self.generator)
 
     def disturb_input(self, value: torch.Tensor) -> torch.Tensor:
         """An input moved by less than the operator can tell; what hangs on a tie falls either way."""
@@ -134,7 +163,9 @@ class Noise(TorchDispatchMode):
         """Whole numbers, and few enough: added up exactly, in whatever order."""
         floats = [a for a in args if _is_float(a)]
         for a in floats:
-            if not all(self._is_whole(part) for part in (a.flatten()[:SOME], a)):
+            if not self._is_whole(a.flatten()[:SOME]) or (
+                a.numel() > SOME and not self._is_whole(a)
+            ):
                 return False
         most = math.prod(float(a.abs().max()) if a.numel() else 0.0 for a in floats)
         total = float(size.max()) if size.numel() else 0.0
@@ -142,6 +173,10 @@ class Noise(TorchDispatchMode):
 
     def _is_whole(self, a: torch.Tensor) -> bool:
         return bool(((a - a.round()).abs() <= 16 * self.level * a.abs()).all())
+
+
+def _is_whole_and_small(value: torch.Tensor) -> torch.Tensor:
+    return (value == value.round()) & (value.abs() < MOST_WHOLE)
 
 
 def _is_float(value: Any) -> bool:

@@ -11,6 +11,7 @@ import torch
 from .. import _wick
 from ..bench.inputs import DTYPES
 from .case import Case, CaseError, parse
+from .draw import LAYOUTS, PROFILES
 
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 COUNTS = (torch.int32, torch.int64)  # what places and numbers of elements are kept in
@@ -149,6 +150,12 @@ class Operator:
         for variable, types in self.variables.items():
             if case.types.get(variable) not in types:
                 raise CaseError(f"{variable}: is missing or none of {', '.join(types)}")
+        if case.values not in PROFILES:
+            raise CaseError(f"values={case.values}: expected {', '.join(PROFILES)}")
+        for name, layout in case.layouts.items():
+            if layout not in LAYOUTS and layout.removeprefix("is-") not in names:
+                words = ", ".join(LAYOUTS)
+                raise CaseError(f"{name}~{layout}: expected {words}, absent or unwanted")
         return case
 
     @property
@@ -166,6 +173,9 @@ class Operator:
         return element == "T" or any(p.is_tensor and p.element == element for p in self.outputs)
 
 
+NUMBERS = ("int", "float")  # kinds of scalars
+
+
 def candidates(p: Parameter) -> list[Any]:
     """Values of a scalar; the first is the default, or a harmless one."""
     if p.kind == "bool":
@@ -173,7 +183,7 @@ def candidates(p: Parameter) -> list[Any]:
     elif p.kind == "choice":
         found = list(p.choices)
     elif p.kind == "float":
-        found = [1.0, 0.5, 2.0, 1.5, -0.75, 0.0, 3.3]  # the last is no float of 32 bits
+        found = [1.0, 0.5, 2.0, 1.5, -0.75, 0.0, 3.3, 0.3]  # the last two are no floats of 32 bits
     elif p.kind == "int":
         found = [1, 2, 0, 3, 5]
     else:

@@ -56,6 +56,7 @@ class Oracle:
 
     def __init__(self, inputs: Mapping[str, Any], working: torch.dtype) -> None:
         self.inputs, self.working = inputs, working
+        self.stepped = self.unstable = False  # as far as it was heard with rounding errors
 
     def answer(self, inputs: Mapping[str, Any]) -> list[Any]:
         raise NotImplementedError
@@ -63,20 +64,21 @@ class Oracle:
     def exact(self) -> list[Any]:
         return self._ask(torch.float64)
 
-    def samples(self, exact: list[Any], turn: int = 0) -> list[list[Any]]:
-        """Other answers that are as right; in every turn further ones."""
+    def samples(self, exact: list[Any], turn: int = 0, strict: bool = False) -> list[list[Any]]:
+        """Other answers that are as right; in every turn further ones. strict: of inputs that have no
+        rounding errors (Noise)."""
         level = torch.finfo(self.working).eps if self.working.is_floating_point else 0.0
         seeds = range(turn * NOISY, (turn + 1) * NOISY)
-        answers = self._heard(level, seeds)
+        answers = self._heard(level, seeds, strict)
         if self.working == torch.float32 and turn == 0:
             with contextlib.suppress(Exception):  # who insists on float64 has no other voice
                 answers.append(self._ask(self.working))
         if self.working == torch.float64:  # too fine to be seen in f64 itself: magnified, and back
-            for large in self._heard(level * MAGNIFIED, seeds):
+            for large in self._heard(level * MAGNIFIED, seeds, strict):
                 answers.append([_nearer(e, a) for e, a in zip(exact, large)])
         return answers
 
-    def _heard(self, level: float, seeds: range) -> list[list[Any]]:
+    def _heard(self, level: float, seeds: range, strict: bool) -> list[list[Any]]:
         """With rounding errors. Who has no answer to inputs that are a little different (x == x.amax()) has
         none of these voices."""
         found = []
@@ -84,7 +86,7 @@ class Oracle:
             if drift and seed > 0:
                 continue  # one of these will do
             try:
-                found.append(self._noisy(level, seed, drift))
+                found.append(self._noisy(Noise(level, seed, drift, strict)))
             except SILENT as error:
                 if is_for_memory(error):
                     raise
@@ -93,15 +95,16 @@ class Oracle:
     def _ask(self, dtype: torch.dtype) -> list[Any]:
         return self.answer({n: cast_floats(v, dtype) for n, v in self.inputs.items()})
 
-    def _noisy(self, level: float, seed: int, drift: bool) -> list[Any]:
-        noise = Noise(level, seed, drift)
+    def _noisy(self, noise: Noise) -> list[Any]:
         inputs = {n: cast_floats(v, torch.float64) for n, v in self.inputs.items()}
         inputs = {
             n: noise.disturb_input(v) if isinstance(v, torch.Tensor) else v
             for n, v in inputs.items()
         }
         with noise:
-            return self.answer(inputs)
+            answer = self.answer(inputs)
+        self.stepped, self.unstable = self.stepped or noise.stepped, self.unstable or noise.unstable
+        return answer
 
 
 class ByReference(Oracle):
@@ -121,7 +124,8 @@ class ByReference(Oracle):
 
 
 class ByGradient(Oracle):
-    """The gradient of the reference, by autograd. wanted: the inputs whose gradient is asked for."""
+    """The gradient of the reference, by autograd. wanted: the inputs whose gradient is asked for; those
+    that are absent keep their places, and have none."""
 
     def __init__(
         self,
@@ -138,7 +142,13 @@ class ByGradient(Oracle):
         self.reached: set[str] = set()  # inputs that the outputs depend on
 
     def answer(self, inputs: Mapping[str, Any]) -> list[Any]:
-        leaves = [inputs[name].requires_grad_() for name in self.wanted]
+        there = [name for name in self.wanted if inputs[name] is not None]
+        found = dict(zip(there, self._gradients(inputs, there)))
+        self.reached = {n for n, g in found.items() if g.count_nonzero()}
+        return [found.get(name) for name in self.wanted]
+
+    def _gradients(self, inputs: Mapping[str, Any], wanted: list[str]) -> list[torch.Tensor]:
+        leaves = [inputs[name].requires_grad_() for name in wanted]
         with torch.enable_grad():
             outputs = self.reference(self.operator, inputs)
         pairs = [
@@ -151,14 +161,11 @@ class ByGradient(Oracle):
         found = torch.autograd.grad(
             [y for y, _ in pairs], leaves, [dy for _, dy in pairs], allow_unused=True
         )
-        self.reached = {
-            n for n, g in zip(self.wanted, found) if g is not None and g.count_nonzero()
-        }
         return [torch.zeros_like(x) if g is None else g for x, g in zip(leaves, found)]
 
-    def samples(self, exact: list[Any], turn: int = 0) -> list[list[Any]]:
-        found = super().samples(exact, turn)
-        if turn == 0 and any(bool(e.isnan().any()) for e in exact):
+    def samples(self, exact: list[Any], turn: int = 0, strict: bool = False) -> list[list[Any]]:
+        found = super().samples(exact, turn, strict)
+        if turn == 0 and any(bool(e.isnan().any()) for e in exact if e is not None):
             with contextlib.suppress(*SILENT):
                 found.append(self._without_infinities(exact))
         return found
@@ -171,7 +178,9 @@ class ByGradient(Oracle):
         beside = ByGradient(
             self.operator, self.reference, inputs, arriving, self.wanted, self.working
         )
-        return [torch.where(e.isnan(), f, e) for e, f in zip(exact, beside.exact())]
+        return [
+            e if e is None else torch.where(e.isnan(), f, e) for e, f in zip(exact, beside.exact())
+        ]
 
 
 def _finite(value: Any) -> Any:

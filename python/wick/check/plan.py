@@ -7,13 +7,14 @@ the others stay small; values, layouts and scalars vary over a few sizes.
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Iterator
 from typing import Any
 
 from .case import Case, Size
 from .draw import LAYOUTS, PROFILES
-from .operator import DTYPES, Operator, Parameter, candidates
+from .operator import DTYPES, NUMBERS, Operator, Parameter, candidates
 
 SMALL = range(36)
 EDGES = (
@@ -30,8 +31,12 @@ USUAL = (
 )
 LARGE = (65_535, 65_537, 131_073, 300_007, 1_048_579)
 LARGE_VALUES = ("normal", "ties", "positive", "ties", "ties")  # sums of ties are exact
+TILES = (530, 270, 70)  # two dims are as large as that
 PACK = 16  # elements that are loaded at once, at most
 STREAMING = 34 << 20  # bytes: a result that goes past the caches
+MOST_ELEMENTS = 12_000_000  # of a tensor in a sweep over sizes
+WARPS = 70  # elements: more than two of them
+LOOPING = 6_000_000  # elements: more than a GPU works on at once
 ROOM = 600  # a dim that is subtracted, a window say, is no longer than this
 COUNTED = 2**24 + 100_003
 BUDGET = 1_500_000  # elements of a tensor whose sizes are drawn
@@ -105,10 +110,19 @@ class Planner:
     def _size(self, name: str, size: int) -> Size:
         return (size,) if self.op.dims[name] else size
 
+    def _is_too_much(self, dims: dict[str, Size]) -> bool:
+        """Where a tensor grows with a product of sizes, or a square."""
+        try:
+            inputs, outputs, _, _ = self.op.plan(self._of_any_type(dims))
+        except RuntimeError:
+            return False  # no case, as will be told
+        return any(math.prod(a[0]) > MOST_ELEMENTS for a in (*inputs, *outputs) if a)
+
     def _fits(self, dims: dict[str, Size]) -> bool:
-        return self.op.fits(
-            Case(self.op.name, {n: k[0] for n, k in self.op.variables.items()}, dims)
-        )
+        return self.op.fits(self._of_any_type(dims))
+
+    def _of_any_type(self, dims: dict[str, Size]) -> Case:
+        return Case(self.op.name, {n: k[0] for n, k in self.op.variables.items()}, dims)
 
     def _few(self, name: str, beside: int) -> Size:
         few = self.random.choice((1, 1, 2) if beside > 2000 else (1, 2, 3, 5))
@@ -148,7 +162,7 @@ class Planner:
 
     def _alike(self) -> Iterator[tuple[str, str, list[str]]]:
         """Inputs that are only read and could be the same tensor, with dims that are to be equal then."""
-        read = [p for p in self.op.tensors if not p.in_place and not p.optional]
+        read = [p for p in self.op.tensors if not p.in_place]
         for first, later in itertools.combinations(read, 2):
             if first.element != later.element or len(first.sizes) != len(later.sizes):
                 continue
@@ -171,17 +185,31 @@ class Planner:
                 sizes = [*SMALL, *EDGES][self.seed % thin :: thin]
                 for k, size in enumerate((*sizes, *rest)):
                     values = SWEEP_VALUES[k % len(SWEEP_VALUES)]
-                    yield self.base(types, self.around(name, size), values=values)
+                    case = self.base(types, self.around(name, size), values=values)
+                    if not self._is_too_much(case.dims):
+                        yield self.with_flags(case) if k % 3 == 1 else case
+            yield from self._two_at_once(types, turn)
             for shape in SHAPES_OF_LEADING:
                 for name, leading in self.op.dims.items():
                     if leading:
                         yield self.base(types, {**self.small_dims(), name: shape})
 
+    def _two_at_once(self, types: dict[str, str], turn: int) -> Iterator[Case]:
+        """Two dims beyond a tile, of whatever size that is; the largest in the first type for the last two,
+        which are most often cut so."""
+        for k, pair in enumerate(reversed(list(itertools.combinations(self.op.dims, 2)))):
+            size = TILES[(turn + k) % len(TILES)]
+            dims = self.around(pair[0], size)
+            dims[pair[1]] = self._size(pair[1], size + 7)
+            yield self.base(types, dims)
+
     def large(self) -> Iterator[Case]:
         for types in self.types():
             for name in self.op.dims:
                 for size, values in zip(LARGE, LARGE_VALUES):
-                    yield self.base(types, self.around(name, size), values=values)
+                    case = self.base(types, self.around(name, size), values=values)
+                    if not self._is_too_much(case.dims):
+                        yield case
 
     def streaming(self) -> Iterator[Case]:
         """Results larger than the caches, in two types. Sizes of one are such that packs fit, and the steps
@@ -194,13 +222,24 @@ class Planner:
             if turn == 0 and len(dims) > 1:
                 yield self.base(types, {name: _in_packs(n) for name, n in dims.items()})
 
+    def looping(self) -> Iterator[Case]:
+        """So large that the blocks of a grid go round, where they do: one dim, the two behind or before it
+        a few warps."""
+        names = list(self.op.dims)
+        for k, name in enumerate(names):
+            beside = (*names[k + 1 :], *reversed(names[:k]))[:2]
+            dims = {n: self._size(n, WARPS if n in beside else 1) for n in names}
+            dims[name] = self._size(name, LOOPING // WARPS ** len(beside))
+            if self._fits(dims) and not self._is_too_much(dims):
+                yield self.base(self.types()[0], dims)
+
     def counted(self) -> Iterator[Case]:
         """More elements than a float can count, in the smallest types."""
         types = min(self.types(), key=lambda t: sum(DTYPES[k].itemsize for k in t.values()))
         for name in self.op.counted_dims:
             dims = {n: () if leading else 1 for n, leading in self.op.dims.items()}
             dims[name] = self._size(name, COUNTED)
-            for values in ("positive", "late"):
+            for values in ("positive", "late", "zeros"):  # zeros: all in one place
                 yield self.base(types, dims, values=values)
 
     def values(self) -> Iterator[Case]:
@@ -209,13 +248,10 @@ class Planner:
             for profile in names:
                 if profile == "big" and not _has_narrow(types):
                     continue
-                for dims in (
-                    self.small_dims(),
-                    self.odd_dims(2000),
-                    self.odd_dims(),
-                    self.long_dims(),
-                ):
+                for dims in (self.small_dims(), self.odd_dims(2000)):
                     yield self.base(types, dims, values=profile)
+                for dims in (self.odd_dims(), self.long_dims()):
+                    yield self.with_flags(self.base(types, dims, values=profile))
 
     def long_dims(self) -> dict[str, Size]:
         """One dim, drawn, of a thousand: long sums."""
@@ -247,6 +283,9 @@ class Planner:
                         for dims, values in ((self.small_dims(), profile), (many, other)):
                             case = self.base(types, dims, values=values)
                             yield case.but(scalars={**case.scalars, p.name: value})
+                    if p.kind in NUMBERS and value in candidates(p):  # 0 times NaN
+                        case = self.base(types, self.odd_dims(2000), values="special")
+                        yield case.but(scalars={**case.scalars, p.name: value})
                     for name in self.op.dims if p.choices or p.kind == "bool" else ():
                         for size in (0, 1):
                             case = self.base(types, self.around(name, size))
@@ -287,11 +326,19 @@ class Planner:
         for choice in self.types()[:types]:
             for name in self.op.dims or ("",):
                 for k, size in enumerate(sizes):
+                    while name and size > 1 and self._is_too_much(self.around(name, size)):
+                        size //= 2
                     case = self.base(choice, self.around(name, size) if name else {})
                     yield case.but(scalars=self.draw_scalars()) if k % 2 else case
 
     def draw_scalars(self) -> dict[str, Any]:
         return {p.name: self.random.choice(candidates(p)) for p in self.op.scalars}
+
+    def with_flags(self, case: Case) -> Case:
+        """Truths and choices at random, which change what is done; numbers as they are."""
+        flags = [p for p in self.op.scalars if p.kind not in NUMBERS]
+        drawn = {p.name: self.random.choice(candidates(p)) for p in flags}
+        return case.but(scalars={**case.scalars, **drawn})
 
     def each_scalar(self) -> Iterator[dict[str, Any]]:
         """Every value of every scalar, beside the usual ones of the others."""
@@ -342,4 +389,4 @@ def _subsets(names: list[str]) -> list[tuple[str, ...]]:
 
 def beyond(p: Parameter) -> list[Any]:
     """Values for which a reference may have no answer: tried only where it is asked first."""
-    return [-1, -2, 17, 100] if p.kind == "int" else []
+    return [-1, -2, 8, 16, 17, 32, 33, 64, 130] if p.kind == "int" else []

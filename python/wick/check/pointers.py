@@ -2,7 +2,8 @@
 
 The reference is asked. Either it takes places up to the last one of a dim, and refuses what comes after.
 Or, with more rows in front and numbers that are larger by as many, it says the same as before, and
-something else where the numbers have stayed as they were.
+something else where the numbers have stayed as they were. It is also asked whether it takes any numbers
+at all: these are data.
 """
 
 from __future__ import annotations
@@ -25,9 +26,43 @@ def is_for_finding(op: Operator, p: Parameter, dtype: torch.dtype) -> bool:
     return not (op.is_arithmetic(p.element) or dtype.is_floating_point)
 
 
+def find_numbers(op: Operator, reference: Reference, pointers: dict[str, str]) -> set[str]:
+    """Inputs of whole numbers that are data for all we know: as large as the operator has dims, which
+    lengths are not, and the reference takes whatever is there."""
+    types = _widest(op)
+    few = Case(op.name, types, {n: (FEW,) if leading else FEW for n, leading in op.dims.items()})
+    found = set()
+    for p in op.tensors:
+        dtype = DTYPES.get(types.get(p.element, p.element), torch.float64)
+        if not is_for_finding(op, p, dtype) or dtype == torch.bool or p.name in pointers:
+            continue
+        if not all(any(dim in size for size in p.sizes) for dim in op.dims):
+            continue
+        try:
+            inputs = _inputs(op, reference, few)
+        except RuntimeError:  # no sizes of this operator
+            continue
+        shape, gen = tuple(inputs[p.name].shape), draw.generator(0, p.name)
+        inputs[p.name] = draw.values("wide", shape, dtype, gen)
+        if _answers(op, reference, inputs) is not None:
+            found.add(p.name)
+    return found
+
+
+def _widest(op: Operator) -> dict[str, str]:
+    return {n: max(kinds, key=lambda k: DTYPES[k].itemsize) for n, kinds in op.variables.items()}
+
+
+def _answers(op: Operator, reference: Reference, inputs: dict[str, Any]) -> list[Any] | None:
+    try:
+        return reference(op, {n: cast_floats(v, torch.float64) for n, v in inputs.items()})
+    except Exception:  # not what the operator is for; or a mistake, which others will tell
+        return None
+
+
 def find_pointers(op: Operator, reference: Reference) -> dict[str, str]:
     """By input the dim that its numbers are places in, where there is one."""
-    types = {n: max(kinds, key=lambda k: DTYPES[k].itemsize) for n, kinds in op.variables.items()}
+    types = _widest(op)
     found = {}
     for p in op.tensors:
         dtype = DTYPES.get(types.get(p.element, p.element), torch.float64)  # A is a float
@@ -46,10 +81,7 @@ def _points_into(
     more = few.with_dim(dim, (FEW + FRONT,) if op.dims[dim] else FEW + FRONT)
 
     def answers(inputs: dict[str, Any]) -> list[Any] | None:
-        try:
-            return reference(op, {n: cast_floats(v, torch.float64) for n, v in inputs.items()})
-        except Exception:  # not what the operator is for; or a mistake, which others will tell
-            return None
+        return _answers(op, reference, inputs)
 
     try:
         before = _inputs(op, reference, few)

@@ -90,6 +90,8 @@ class Subject:
     notes: dict[str, int] = field(default_factory=dict)
     # (judge, dim): from which size on cases are left out, and why
     slow: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
+    # (judge, dim): seconds of long cases where it was the largest dim
+    spent: dict[tuple[str, str], float] = field(default_factory=dict)
     # dim: by its size, the longest call of the operator in seconds, where it was the largest dim
     pace: dict[str, dict[int, float]] = field(default_factory=dict)
 
@@ -114,7 +116,10 @@ class Report:
         if self.interrupted:
             found.append("the rest: interrupted")
         if not found and self.cases == 0:
-            found.append("anything: no operator has a case for what was asked")
+            asked = (
+                f"no operator is called {self.options.case.split()[0]}" if self.options.case else ""
+            )
+            found.append(f"anything: {asked or 'no operator has a case for what was asked'}")
         return found
 
     def _unproved(self, subject: Subject) -> str:

@@ -39,6 +39,10 @@ def is_for_memory(error: Exception) -> bool:
     return known or any(w in str(error) for w in OUT_OF_MEMORY)
 
 
+def words_of(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
 def broken(error: BaseException) -> ReferenceError:
     """What a mistake in the reference is told as: the line of its file, and the words."""
     if isinstance(error, ReferenceError):

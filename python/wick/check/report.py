@@ -86,12 +86,26 @@ def _aside_lines(subject: Subject) -> list[Line]:
     for words, n in [c for c in counts.most_common() if c[0].startswith(UNANSWERED)][:3]:
         first = words.removeprefix(UNANSWERED).split("\n")[0]
         lines.append((f"  no answer {_plural(n, 'case')}: {first}", "dim"))
+    if _is_mostly_unanswered(subject):
+        words = f"most cases have no answer: {subject.forward}_inputs beside the reference may make others"
+        lines.append((f"  note      {words}", "yellow"))
     for words, n in refused.most_common(3):
         lines.append((f"  refused   {_plural(n, 'case')}: {words}", "dim"))
     lines += [
         (f"  note      {words} ({_plural(n, 'case')})", "dim") for words, n in subject.notes.items()
     ]
     return lines
+
+
+def _is_mostly_unanswered(subject: Subject) -> bool:
+    """Of those that compare values."""
+    unanswered = sum(
+        n
+        for words, n in subject.tallies.get("skipped-values", Tally()).skipped.items()
+        if words.startswith(UNANSWERED)
+    )
+    tag = "forward" if subject.name == subject.forward else "gradient"
+    return unanswered > subject.tallies.get(tag, Tally()).cases
 
 
 def _head(subject: Subject) -> list[Line]:

@@ -30,8 +30,10 @@ ORDER = {
     "threads": 2,
     "refuse": 2,
     "opcheck": 2,
+    "batch": 2,
 }
 SLOW = 10.0  # seconds of a case after which larger ones of its kind are left out
+LONG, ENOUGH = 1.0, 40.0  # or after so many of cases that take this long
 
 
 @dataclass
@@ -335,7 +337,8 @@ class Run:
                 return None
             packed = dict(answer.done)
             self._keep_pace(job, case, packed.pop("call"))
-            if packed.pop("seconds") > SLOW:
+            seconds = packed.pop("seconds")
+            if seconds > SLOW or (seconds > LONG and self._spend(job, case, seconds) > ENOUGH):
                 self._too_large(job, case)
             return Result.unpack(packed)
         result = Result(judged=[judge])
@@ -392,6 +395,16 @@ class Run:
             known = job.subject.slow.get((job.judge, name), (length, why))
             if length > 64:
                 job.subject.slow[job.judge, name] = min(known, (length, why))
+
+    def _spend(self, job: Job, case: Case, seconds: float) -> float:
+        """What long cases have taken so far, of those where the same dim is the largest."""
+        if not case.dims:
+            return 0.0
+        about = (job.judge, _longest_dim(case)[0])
+        with self.lock:
+            spent = job.subject.spent
+            spent[about] = spent.get(about, 0.0) + seconds
+            return spent[about]
 
     def _keep_pace(self, job: Job, case: Case, seconds: float) -> None:
         if case.dims:
@@ -530,7 +543,7 @@ def _ending(answer: Answer) -> str:
 def _main_judge(job: Job) -> str:
     """Under which name a crash is reported."""
     names = {"again": "repeat", "fresh": "repeat", "leaks": "leak", "refused": "leak"}
-    names |= {"autograd": "gradient", "values": "memory", WATCHED: "threads"}
+    names |= {"autograd": "gradient", "values": "memory", WATCHED: "threads", "batch": "opcheck"}
     return names.get(job.judge, job.judge)
 
 

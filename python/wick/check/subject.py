@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -17,10 +17,10 @@ import torch
 from . import device as on_device
 from . import draw, guarded
 from .case import Case
-from .operator import DTYPES, Operator, Parameter, candidates
+from .operator import DTYPES, NUMBERS, Operator, Parameter, candidates
 from .oracle import ByGradient, ByReference, ByWidest, Oracle, Unanswered, working_type
-from .pointers import find_pointers, is_for_finding
-from .reference import Reference, broken, is_for_memory
+from .pointers import find_numbers, find_pointers, is_for_finding
+from .reference import Reference, ReferenceError, broken, is_for_memory, words_of
 
 Phase = Callable[[str], None]
 CPU = torch.device("cpu")
@@ -49,6 +49,9 @@ class Call:
     sensitivity: Callable[[], list[list[Any]]] | None = None
     lenient: bool = False  # where the reference is not finite, any result that is not will do
     drowned: bool = False  # a backward is fed what is not finite: 0 times it is NaN, or left out
+    made: tuple[str, ...] = ()  # inputs of floats that come from NAME_inputs
+    tied: bool = False  # what goes in are whole numbers, and rounding is no excuse
+    _heard: dict[tuple[int, bool], list[list[Any]]] = field(default_factory=dict)  # of _samples
 
     @property
     def outcome_names(self) -> list[str]:
@@ -74,7 +77,7 @@ class Call:
 
     def but(self, values: list[Any]) -> Call:
         """The same call with other values, and nobody to say what is right."""
-        return replace(self, values=values, oracle=None, sensitivity=None)
+        return replace(self, values=values, oracle=None, sensitivity=None, _heard={})
 
     def expected(self) -> list[Any]:
         """What the oracle says; raises Unanswered where it has nothing to say."""
@@ -82,10 +85,25 @@ class Call:
         with self.asking():
             return self.oracle.exact()
 
-    def samples(self, base: list[Any], turn: int) -> list[list[Any]]:
+    def samples(self, base: list[Any], turn: int, whole: bool) -> list[list[Any]]:
+        """What else is right. base: what the oracle has said. whole: of a result of whole numbers."""
+        assert self.oracle is not None
+        found = [] if whole and self.tied else self._samples(base, turn, False)
+        if self.tied and (whole or self.oracle.stepped):
+            found = self._samples(base, turn, True)
+            if self.oracle.unstable:
+                found = self._samples(base, turn, False)
+        return found
+
+    def _samples(self, base: list[Any], turn: int, strict: bool) -> list[list[Any]]:
+        if (turn, strict) not in self._heard:
+            self._heard[turn, strict] = self._ask_samples(base, turn, strict)
+        return self._heard[turn, strict]
+
+    def _ask_samples(self, base: list[Any], turn: int, strict: bool) -> list[list[Any]]:
         assert self.oracle is not None
         with self.asking():
-            found = self.oracle.samples(base, turn)
+            found = self.oracle.samples(base, turn, strict)
             if self.sensitivity is not None and turn == 0:
                 for moved in self.sensitivity():
                     found.append([e if m is None else e + m for e, m in zip(base, moved)])
@@ -101,9 +119,9 @@ class Call:
         except (MemoryError, RuntimeError) as error:
             if is_for_memory(error):
                 raise MemoryError("the reference wants more than there is") from error
-            raise Unanswered(str(error)) from error
+            raise Unanswered(words_of(error)) from error
         except MISFITS as error:
-            raise Unanswered(str(error)) from error
+            raise Unanswered(words_of(error)) from error
         except (Exception, SystemExit) as error:
             raise broken(error) from error
         finally:
@@ -131,6 +149,10 @@ class Forward:
         except RuntimeError as error:
             raise Unfit(str(error)) from error
         inputs = self._draw(case, about)
+        own = self._own_inputs(case)
+        for p in op.inputs:
+            if p.name in own and p.name not in case.absent:
+                inputs[p.name] = self._like(p, own[p.name], inputs[p.name])
         shapes = [None if s is None else (s[0], DTYPES[s[1]]) for s in outputs]
         working = working_type(case, [s[1] for s in shapes if s])
         wanted = [p.name not in case.unwanted for p in op.outputs]
@@ -138,6 +160,8 @@ class Forward:
         oracle = self._oracle(case, inputs, working)
         call = Call(op, values, wanted, shapes, oracle, working, self.phase, self.device)
         call.lenient = _beyond_all(op, case)
+        call.tied = case.values == "ties"
+        call.made = tuple(n for n in own if _is_of_floats(inputs[n]))
         return call
 
     def inputs_for_reference(self, case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -174,8 +198,6 @@ class Forward:
         for p in self.operator.inputs:
             if case.layouts.get(p.name, "").startswith("is-"):
                 inputs[p.name] = inputs[case.layouts[p.name].removeprefix("is-")]
-        for name, value in self._own_inputs(case).items():
-            inputs[name] = _like(value, inputs[name])
         return inputs
 
     def _own_inputs(self, case: Case) -> Mapping[str, Any]:
@@ -184,11 +206,29 @@ class Forward:
         try:
             return self.reference.own_inputs(self.operator, case)
         except MISFITS as error:
-            raise Unanswered(str(error)) from error
+            raise Unanswered(words_of(error)) from error
         except MemoryError:
             raise
         except (Exception, SystemExit) as error:
             raise broken(error) from error
+
+    def _like(self, p: Parameter, value: Any, drawn: Any) -> Any:
+        """What the author's NAME_inputs returned, in the type and layout of what was drawn."""
+        try:
+            if not isinstance(drawn, torch.Tensor):
+                return {"int": int, "float": float, "bool": bool}.get(p.kind, lambda v: v)(value)
+            value = torch.as_tensor(value).to(drawn.dtype)
+        except (TypeError, ValueError, RuntimeError):
+            raise self._misfit(p, f"is {value!r}, expected {p.type}") from None
+        if value.shape != drawn.shape:
+            raise self._misfit(p, f"has shape {list(value.shape)}, expected {list(drawn.shape)}")
+        if 0 in drawn.stride() and drawn.numel() > 1:
+            return value  # an expanded tensor cannot take other values
+        return drawn.copy_(value)
+
+    def _misfit(self, p: Parameter, words: str) -> ReferenceError:
+        assert self.reference is not None
+        return ReferenceError(f"{self.reference.path}: {self.name}_inputs: {p.name} {words}")
 
     def _draw_tensor(
         self, case: Case, p: Parameter, shape: tuple[int, ...], dtype: torch.dtype
@@ -198,6 +238,8 @@ class Forward:
         if dtype.itemsize == 1 and self.reference is not None and case.seed % 2:
             # Bytes may be data: as indices they are too large, as the reference will say.
             return tensor(case.but(values=WHOLE.get(case.values, "wide")), p.name, shape, dtype)
+        if p.name in self.numbers and case.seed % 2:
+            return tensor(case, p.name, shape, dtype, -1 if self.operator.is_whole else 0)
         return tensor(case, p.name, shape, dtype, self._below(case, p))
 
     @functools.cached_property
@@ -205,16 +247,30 @@ class Forward:
         """By input the dim that its numbers are places in, as far as the reference knows."""
         return {} if self.reference is None else find_pointers(self.operator, self.reference)
 
+    @functools.cached_property
+    def numbers(self) -> set[str]:
+        """Inputs of whole numbers that may be anything, as far as the reference knows."""
+        if self.reference is None:
+            return set()
+        return find_numbers(self.operator, self.reference, self.pointers)
+
     def _below(self, case: Case, p: Parameter) -> int:
         dim = self.pointers.get(p.name)
         return _smallest(case.dims if dim is None else {dim: case.dims[dim]})
 
 
+def _is_of_floats(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
 def _beyond_all(op: Operator, case: Case) -> bool:
-    """Numbers go in that are finite, but with scalars that nobody may ever give: an eps of 0, or a
-    negative one. What is not finite then hangs on the formula."""
-    usual = all(case.scalars.get(p.name, candidates(p)[0]) == candidates(p)[0] for p in op.scalars)
-    return not usual and case.values not in ("nan", "inf", "special")
+    """Scalars that nobody may ever give: an eps of 0, or a negative one. What is not finite then hangs on
+    the formula. Of choices, only where nothing infinite goes in."""
+    unusual = [
+        p.kind for p in op.scalars if case.scalars.get(p.name, candidates(p)[0]) != candidates(p)[0]
+    ]
+    finite = case.values not in draw.NOT_FINITE
+    return bool(unusual) and (finite or any(kind in NUMBERS for kind in unusual))
 
 
 def _smallest(dims: dict[str, Any]) -> int:
@@ -233,16 +289,6 @@ def tensor(
         return draw.values(case.values, size, dtype, gen, below)
 
     return draw.arrange(case.layouts.get(name), tuple(shape), make, gen)
-
-
-def _like(value: Any, drawn: Any) -> Any:
-    """What the author's NAME_inputs returned, in the type and layout of what was drawn."""
-    if not isinstance(drawn, torch.Tensor):
-        return value
-    value = torch.as_tensor(value).to(drawn.dtype)
-    if 0 in drawn.stride() and drawn.numel() > 1:
-        return value  # an expanded tensor cannot take other values
-    return drawn.copy_(value)
 
 
 def answered(subject: Forward | Backward, case: Case) -> Call:
@@ -287,7 +333,6 @@ class Backward:
         oracle = None
         if self.reference is not None:
             known = self.forward.inputs_for_reference(case, inputs)
-            gives = [name for name in gives if inputs[name] is not None]
             oracle = ByGradient(
                 self.forward.operator, self.reference, known, arriving, gives, calls.working
             )
@@ -299,6 +344,8 @@ class Backward:
             shapes=shapes,
             oracle=oracle,
             lenient=True,  # inf or NaN: which of them hangs on the formula
+            tied=False,  # a gradient at a tie hangs on the formula
+            _heard={},
             drowned=any(isinstance(v, torch.Tensor) and not v.isfinite().all() for v in values),
         )
         if saved:

@@ -21,6 +21,8 @@
  *   17  stream     the host waits for the device
  *   18  leak       memory of the device is lost by every call
  *   19  memory     the element before the start is written
+ *   20  threads    a block that has more rows to do does not wait for all of its threads
+ *   21  stream     y is cleared on the default stream, and added to on the current one
  */
 #include <wick/op.h>
 
@@ -89,25 +91,36 @@ static __global__ void rows_sum(const T *x, A *y, int64_t N, int64_t C, A scale)
             if (threadIdx.x < (unsigned)half) part[threadIdx.x] += part[threadIdx.x + half];
             if (FAULT != 2) __syncthreads();
         }
-        if (threadIdx.x == 0 && !(FAULT == 4 && N % 2 && n == N - 1) && !(FAULT == 6 && n == N - 1))
-            y[n] = (FAULT == 13 ? 0 * y[n] : 0) + part[0] * scale;
+        const unsigned writer =
+            FAULT == 20 ? THREADS - 1 : 0; /* the last warp reads the first's sum */
+        if (threadIdx.x == writer && !(FAULT == 4 && N % 2 && n == N - 1) &&
+            !(FAULT == 6 && n == N - 1))
+            y[n] = (FAULT == 13 ? 0 * y[n] : FAULT == 21 ? y[n] : 0) + part[0] * scale;
         if (FAULT == 4 && threadIdx.x == 0 && N % 2 && n == N - 1) y[n] = 0;
         if (FAULT == 5 && threadIdx.x == 0 && n == N - 1) y[N] = 0;
         if (FAULT == 19 && threadIdx.x == 0 && n == 0) y[-1] = 0;
         if (FAULT == 3 && threadIdx.x == 0 && n > 0 && C > 100)
             y[n] += 0 * y[n - 1] + (y[n - 1] == 0);
-        __syncthreads();
+        if (FAULT != 20) __syncthreads();
     }
 }
 
 WICK_IMPL wick_status rows_cuda(wick_ctx *ctx, const T *x, A *y, int64_t N, int64_t C)
 {
     wick_ctx other = *ctx;
-    const int64_t blocks = FAULT == 9 ? N : wick_min(N, 65535);
+    const int64_t blocks = FAULT == 9 ? N : wick_min(N, FAULT == 20 ? 264 : 65535);
     if (FAULT == 1) other.stream = NULL;
 #if FAULT == 16
     static void *volatile lost;
     lost = malloc(100);
+#elif FAULT == 21
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!driver) return wick_fail(ctx, WICK_ECUDA, "no driver");
+    int (*clear)(uint64_t, unsigned char, size_t, void *) =
+        (int (*)(uint64_t, unsigned char, size_t, void *))dlsym(driver, "cuMemsetD8Async");
+    const int said = N == 0 ? 0 : clear((uint64_t)(uintptr_t)y, 0, (size_t)N * sizeof(A), NULL);
+    dlclose(driver);
+    if (said != 0) return wick_fail(ctx, WICK_ECUDA, "the driver says %d", said);
 #elif FAULT == 17 || FAULT == 18
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
     if (!driver) return wick_fail(ctx, WICK_ECUDA, "no driver");

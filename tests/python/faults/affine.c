@@ -12,6 +12,7 @@
  *    8  gradient   without w, dx is 0
  *    9  gradient   dw of the last row is left out
  *   10  forward    mask is 2 where y is positive
+ *   11  gradient   without w, db is doubled
  */
 #include <wick/op.h>
 
@@ -54,7 +55,7 @@ WICK_IMPL wick_status affine_backward_cpu(wick_ctx *ctx, const T *dy, const T *x
             sum_b += d;
         }
         if (dw) dw[c] = wick_T(sum_w);
-        if (db) db[c] = wick_T(FAULT == 7 ? 0 : sum_b);
+        if (db) db[c] = wick_T(FAULT == 7 ? 0 : FAULT == 11 && !w ? 2 * sum_b : sum_b);
     }
     return WICK_OK;
 }

@@ -10,6 +10,7 @@
  *    6  forward    nothing happens to a single element
  *    7  forward    wrong where x and y are the same tensor, and a is negative
  *    8  forward    where a is 0, zeros of y are taken over all the same
+ *    9  forward    a is at least a half, where it is not 0
  */
 #include <wick/op.h>
 
@@ -22,7 +23,7 @@ WICK_OP(blend_, "x!: T[*N], y: T[*N], a: float = 0.5 -> () where T: bf16 f32");
 WICK_IMPL wick_status blend__cpu(wick_ctx *ctx, T *x, const T *y, double a, int64_t N)
 {
     const bool in_two_passes = FAULT == 3 || (FAULT == 7 && a < 0);
-    A by = FAULT == 5 && a > 1 ? 1 : (A)a;
+    A by = FAULT == 5 && a > 1 ? 1 : FAULT == 9 && a > 0 && a < 0.5 ? (A)0.5 : (A)a;
     (void)ctx;
     if (FAULT == 6 && N == 1) return WICK_OK;
     for (int64_t i = 0; i < N && in_two_passes; i++)

@@ -9,6 +9,7 @@
  *    5  gradient   dy is read as if it were contiguous
  *    6  memory     rows are taken to lie one behind the other
  *    7  forward    transposed for transposed's sake
+ *    8  forward    where rows repeat the same memory, columns are taken to lie side by side
  */
 #include <wick/op.h>
 
@@ -29,6 +30,7 @@ WICK_IMPL wick_status columns_cpu(wick_ctx *ctx, const wick_view *x, T *y, int64
     if (FAULT == 3 && down == 0) down = 1;
     if (FAULT == 6 && across == 1 && N > 1) down = down == 0 ? 0 : wick_max(down, C);
     if (FAULT == 6 && across != 1) data += across;
+    if (FAULT == 8 && down == 0) across = 1;
     if (FAULT == 7 && down < across) down = C, across = 1;
     (void)ctx;
     for (int64_t c = 0; c < C; c++) {

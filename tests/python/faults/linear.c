@@ -11,6 +11,8 @@
  *    7  forward    blocks of 32 columns: the last block starts too early
  *    8  gradient   dw is added to what was there
  *    9  repeat     weights are packed once, and kept
+ *   10  repeat     large weights are packed once per address and caller
+ *   11  forward    wrong where both row and column are beyond 256
  */
 #include <wick/op.h>
 
@@ -18,6 +20,11 @@
 
 #ifndef FAULT
 #define FAULT 0
+#endif
+#if FAULT == 10
+#define KEPT _Thread_local
+#else
+#define KEPT
 #endif
 
 WICK_OP(linear, "x: T[N, K], w: T[M, K], b: T[M] -> y: T[N, M] where T: bf16 f32 f64");
@@ -29,10 +36,12 @@ WICK_IMPL wick_status linear_cpu(wick_ctx *ctx, const T *x, const T *w, const T 
 {
     const int64_t inner = FAULT == 3 && K > 4 ? K / 4 * 4 : K, wide = FAULT == 2 ? N : M;
     (void)ctx;
-#if FAULT == 9
-    static T *packed;
-    static int64_t size;
-    if (size != M * K) {
+#if FAULT == 9 || FAULT == 10
+    static KEPT T *packed;
+    static KEPT const T *from;
+    static KEPT int64_t size;
+    if (size != M * K || (FAULT == 10 && (size < 1000 || from != w))) {
+        from = w;
         free(packed);
         packed = malloc((size_t)(M * K) * sizeof(T) + 1);
         memcpy(packed, w, (size_t)(M * K) * sizeof(T));
@@ -50,6 +59,7 @@ WICK_IMPL wick_status linear_cpu(wick_ctx *ctx, const T *x, const T *w, const T 
             int64_t to = FAULT == 7 && m >= 32 && M % 32 ? m - 1 : m;
             if (FAULT == 2 && n * wide + to >= N * M) continue;
             y[n * wide + to] = wick_T(sum + wick_A(b[m]));
+            if (FAULT == 11 && n >= 256 && m >= 256) y[n * wide + to] = b[m];
         }
     if (FAULT == 7 && M > 32 && M % 32)
         for (int64_t n = 0; n < N; n++)

@@ -3,7 +3,7 @@ inputs that have none."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,8 +11,9 @@ import torch
 
 from .. import draw
 from ..case import Case
-from ..compare import judge
+from ..compare import SAFETY_GRADIENT, judge
 from ..finding import Result, skip
+from ..operator import Operator
 from ..oracle import ByGradient, Unanswered
 from ..subject import Backward, Call, Forward, Unfit, answered
 from .values import number, place
@@ -50,8 +51,10 @@ def judge_autograd(subject: Forward, case: Case) -> Result:
     return result
 
 
-def _calls(call: Call, names: list[str], values: list[Any]) -> Callable[..., Any]:
-    """The operator as a function of the named inputs alone; its float outputs."""
+def _calls(
+    call: Call, names: list[str], values: list[Any], only: list[bool] | None = None
+) -> Callable[..., Any]:
+    """The operator as a function of the named inputs alone; its float outputs, or some of them."""
     op = call.operator
     places = [[p.name for p in op.inputs].index(name) for name in names]
 
@@ -60,10 +63,18 @@ def _calls(call: Call, names: list[str], values: list[Any]) -> Callable[..., Any
         for k, leaf in zip(places, leaves):
             args[k] = leaf
         given = op.function(*args)
-        results = given if isinstance(given, tuple) else (given,)
-        return tuple(r for r in results if isinstance(r, torch.Tensor) and r.is_floating_point())
+        return _floats(given if isinstance(given, tuple) else (given,), only)
 
     return function
+
+
+def _floats(results: Sequence[Any], only: list[bool] | None) -> tuple[torch.Tensor, ...]:
+    wanted = only or [True] * len(results)
+    return tuple(
+        r
+        for r, w in zip(results, wanted)
+        if w and isinstance(r, torch.Tensor) and r.is_floating_point()
+    )
 
 
 def _leaves(call: Call, names: list[str]) -> list[torch.Tensor]:
@@ -148,7 +159,7 @@ def _judge_arriving(
         for k, (name, g, e) in enumerate(zip(names, got, expected)):
             g = torch.zeros_like(leaves[k].cpu()) if g is None else g.cpu()
             samples = partial(_samples, oracle, expected, k, subject, case, layout, names)
-            verdict = judge(g, e, call.working, samples, lenient=True)
+            verdict = judge(g, e, call.working, samples, True, SAFETY_GRADIENT)
             if not verdict.ok:
                 how = f" when the gradient arrives {layout}" if layout else ""
                 result.add(
@@ -201,25 +212,46 @@ def _judge_differences(
     leaves = _leaves(call, names)
     if not leaves or not any(leaf.numel() for leaf in leaves):
         return
-    call.phase("operator")
-    said = _gradcheck(_calls(call, names, call.on_device()), leaves)
-    call.phase("judge")
-    if not said:
+    only = _differentiable(subject, case, call, names)
+    if only is not None and not any(only):
         return
-    if subject.reference is not None:
-        call.phase("reference")
-        reference = _gradcheck(_reference_function(subject, case, call, names), leaves)
+    reference = _reference_function(subject, case, call, names)
+    checks = [torch.autograd.gradcheck]
+    if _has_second_gradient(subject.operator):
+        checks.append(torch.autograd.gradgradcheck)
+        assert subject.operator.gradient is not None
+        name = f"{subject.operator.gradient.backward}_backward"
+        result.notes.append(f"{name}: judged by gradgradcheck in f64 alone")
+    for check in checks:
+        name = check.__name__
+        call.phase("operator")
+        said = _objection(check, _calls(call, names, call.on_device(), only), leaves)
         call.phase("judge")
-        if reference:
-            result.notes.append("gradcheck does not take the reference either: not judged by it")
-            return
-    result.add("gradient", "gradcheck", "gradcheck in f64 fails", *said.strip().splitlines()[:6])
+        if not said:
+            continue
+        if subject.reference is not None:
+            call.phase("reference")
+            other = _objection(check, lambda *leaves: _floats(reference(*leaves), only), leaves)
+            call.phase("judge")
+            if other:
+                result.notes.append(f"{name} does not take the reference either: not judged by it")
+                return
+        result.add("gradient", name, f"{name} in f64 fails", *said.strip().splitlines()[:6])
+        return
 
 
-def _gradcheck(function: Callable[..., Any], leaves: list[torch.Tensor]) -> str:
-    """What gradcheck says against it; "" if nothing."""
+def _has_second_gradient(op: Operator) -> bool:
+    """foo_backward_backward is there."""
+    assert op.gradient is not None
+    return Operator(op.namespace, op.gradient.backward).gradient is not None
+
+
+def _objection(
+    check: Callable[..., bool], function: Callable[..., Any], leaves: list[torch.Tensor]
+) -> str:
+    """What torch's check says against it; "" if nothing."""
     try:
-        torch.autograd.gradcheck(function, leaves, raise_exception=True)
+        check(function, leaves, raise_exception=True)
     except RuntimeError as error:
         return str(error) or "it raises an error without words"
     return ""
@@ -229,11 +261,26 @@ def _reference_function(
     subject: Forward, case: Case, call: Call, names: list[str]
 ) -> Callable[..., Any]:
     inputs = dict(zip([p.name for p in subject.operator.inputs], call.values))
-    known = subject.inputs_for_reference(case, inputs)
 
-    def function(*leaves: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def function(*leaves: torch.Tensor) -> list[Any]:
         assert subject.reference is not None
-        values = subject.reference(subject.operator, {**known, **dict(zip(names, leaves))})
-        return tuple(v for v in values if isinstance(v, torch.Tensor) and v.is_floating_point())
+        known = subject.inputs_for_reference(case, inputs)
+        return subject.reference(subject.operator, {**known, **dict(zip(names, leaves))})
 
     return function
+
+
+def _differentiable(
+    subject: Forward, case: Case, call: Call, names: list[str]
+) -> list[bool] | None:
+    """Which outputs have a gradient, as the reference knows: what it detaches, or does not return, is there
+    for the backward alone. None where nobody knows."""
+    if subject.reference is None:
+        return None
+    leaves = [leaf.cpu().detach().requires_grad_() for leaf in _leaves(call, names)]
+    try:
+        with call.asking(), torch.enable_grad():
+            results = _reference_function(subject, case, call, names)(*leaves)
+    except (Unanswered, MemoryError):
+        return None
+    return [isinstance(r, torch.Tensor) and r.requires_grad for r in results]

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from .. import turns
+from .. import guarded, turns
 from ..case import Case
 from ..device import synchronize
 from ..finding import UNANSWERED, Result, skip
@@ -21,8 +21,7 @@ from ..oracle import Unanswered
 from ..subject import Call, Unfit, answered
 from .values import Subject, judge_changes
 
-REPEATS = 40
-HALF = REPEATS // 2
+REPEATS, FEWEST = 40, 4
 PIECES = 3  # of a parallel loop: each may lose something
 # What one call may lose on average before it counts: none of it is one allocation, file or thread.
 LOSSES = (
@@ -43,11 +42,16 @@ def judge_leaks(subject: Subject, case: Case) -> Result:
         return Result(skipped=f"{UNANSWERED}who knows whether it takes nothing?")
     if call.device.type != "cpu":
         return _judge_device_leaks(call)
-    outcome = call.run(Manner(repeats=REPEATS, threads=PIECES))
+    call.run(Manner(threads=PIECES))
+    each = guarded.seconds[-1]
+    if each * FEWEST > guarded.TOGETHER:
+        return Result(skipped=f"a call takes {each:.1f} s, and several are needed")
+    repeats = guarded.affordable(REPEATS, FEWEST)
+    outcome = call.run(Manner(repeats=repeats, threads=PIECES))
     if outcome.refused:
         result.refused = outcome.message
     result.judged.append("leak")
-    _report(outcome.leaked, "a call", result)
+    _report(outcome.leaked, repeats, "a call", result)
     return result
 
 
@@ -148,11 +152,15 @@ def _heap_bytes() -> int:
     return info.n4 + info.n7  # hblkhd, uordblks
 
 
-def _report(leaked: tuple[int, ...], who: str, result: Result) -> bool:
-    for (kind, least, words), lost in zip(LOSSES, leaked):
-        if lost >= least * HALF:
-            each = lost / HALF
-            result.add("leak", kind, f"{who} loses {each:.0f} {words}", f"{lost} in {HALF} calls")
+def _report(leaked: tuple[int, ...], repeats: int, who: str, result: Result) -> bool:
+    """leaked: by the later half of so many calls."""
+    half = repeats - repeats // 2
+    for (kind, least, words), lost in reversed(
+        list(zip(LOSSES, leaked))
+    ):  # a thread has memory too
+        if lost >= least * half:
+            each = lost / half
+            result.add("leak", kind, f"{who} loses {each:.0f} {words}", f"{lost} in {half} calls")
             return True
     return False
 
@@ -167,12 +175,14 @@ def judge_refused_leaks(subject: Subject, case: Case) -> Result:
         return skip(why)
     for values in [call.values, *_strange(call)]:
         other = call.but(values)
+        if not other.run().refused:
+            continue  # and may take its time
         outcome = other.run(Manner(repeats=REPEATS))
         if outcome.refused:
             result.judged.append("leak")
             judge_changes(other, outcome, result)
             if result.findings or _report(
-                outcome.leaked, f"a refused call ({outcome.message})", result
+                outcome.leaked, REPEATS, f"a refused call ({outcome.message})", result
             ):
                 break
     return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from .values import Subject
 
 DELAY = 20_000_000  # clock cycles: long enough for a launch on another stream to overtake
 ROUNDS = 10  # of two calls at once
+JUNK = 0x5A
 
 
 def judge_stream(subject: Subject, case: Case) -> Result:
@@ -27,7 +29,9 @@ def judge_stream(subject: Subject, case: Case) -> Result:
     if alone.refused:
         return Result(refused=alone.message)
     result.judged.append("stream")
-    _judge_side_stream(call, alone.results, result)
+    for busy in (0, 2 * DELAY):
+        if not result.findings:
+            _judge_side_stream(call, alone.results, busy, result)
     _judge_two_streams(call, alone.results, result)
     _judge_graph(call, alone.results, result)
     return result
@@ -41,15 +45,20 @@ def _results(call: Call, given: Any, values: list[Any]) -> list[Any]:
     return [r.cpu() if isinstance(r, torch.Tensor) else r for r in outputs]
 
 
-def _judge_side_stream(call: Call, wanted: list[Any], result: Result) -> None:
+def _judge_side_stream(call: Call, wanted: list[Any], busy: int, result: Result) -> None:
     """Inputs are written late on another stream than the default one: who does not wait reads junk,
-    and who writes elsewhere is overtaken by the reader."""
+    and who writes elsewhere is overtaken by the reader. busy: clock cycles for which the default one has
+    other work, and whoever leaves something there comes too late."""
     finished = call.on_device()
     late = [torch.zeros_like(v) if isinstance(v, torch.Tensor) else v for v in finished]
     stream = torch.cuda.Stream(call.device)
     torch.cuda.synchronize(call.device)
     call.phase("operator")
+    if busy:
+        with torch.cuda.stream(torch.cuda.default_stream(call.device)):
+            torch.cuda._sleep(busy)
     with torch.cuda.stream(stream):
+        _use_memory(call)
         torch.cuda._sleep(DELAY)
         for to, value in zip(late, finished):
             if isinstance(to, torch.Tensor):
@@ -66,6 +75,13 @@ def _judge_side_stream(call: Call, wanted: list[Any], result: Result) -> None:
             "on a stream of its own the result is another",
             "the kernel is not launched on the current stream: use the launch of <wick/op.h>",
         )
+
+
+def _use_memory(call: Call) -> None:
+    """Results will lie where something was: fresh memory is zero, as if somebody had cleared it in time."""
+    sizes = [math.prod(about[0]) * about[1].itemsize for about in call.shapes if about]
+    rooms = [torch.empty(n, dtype=torch.uint8, device=call.device).fill_(JUNK) for n in sizes]
+    del rooms
 
 
 def _judge_two_streams(call: Call, wanted: list[Any], result: Result) -> None:

@@ -13,7 +13,8 @@ import torch
 
 from .. import guarded
 from ..case import Case
-from ..compare import Verdict, judge
+from ..compare import SAFETY, SAFETY_GRADIENT, Verdict, judge
+from ..draw import NOT_FINITE
 from ..finding import Result, skip
 from ..guarded import FILLS, Manner, Outcome
 from ..operator import candidates
@@ -43,6 +44,9 @@ def judge_values(subject: Subject, case: Case, only: set[str]) -> Result:
         return skip(why)
     if tag not in only:
         expected = None  # it was asked whether it has an answer, no more
+    if call.made and case.values in NOT_FINITE and tag == "forward":
+        names, who = " and ".join(call.made), f"{case.op}_inputs"
+        result.notes.append(f"{names}: made by {who}, not tried with NaN and infinities")
     first = call.run()
     if first.refused:
         judge_changes(call, first, result)
@@ -112,26 +116,23 @@ def judge_changes(call: Call, outcome: Outcome, result: Result) -> None:
 def _compare(call: Call, tag: str, got: list[Any], expected: list[Any], result: Result) -> None:
     if tag not in result.judged and any(e is not None for e in expected):
         result.judged.append(tag)
-    seen: dict[int, list[list[Any]]] = {}
-
-    def samples(turn: int) -> list[list[Any]]:
-        if turn not in seen:
-            seen[turn] = call.samples(expected, turn)
-        return seen[turn]
-
     for k, (name, g, e) in enumerate(zip(call.outcome_names, got, expected)):
         if g is None or e is None:
             continue
         g, e = _as_tensor(g), _as_tensor(e)
         if call.drowned and g.shape == e.shape:
             e = torch.where(g.isnan(), g.to(e.dtype), e)
+        whole = not e.is_floating_point()
         try:
             verdict = judge(
                 g,
                 e,
                 call.working,
-                lambda turn, k=k: [_as_tensor(s[k]) for s in samples(turn)],
+                lambda turn, k=k, whole=whole: [
+                    _as_tensor(s[k]) for s in call.samples(expected, turn, whole)
+                ],
                 call.lenient,
+                SAFETY if tag == "forward" else SAFETY_GRADIENT,
             )
         except ValueError as error:
             result.add(tag, "shape", f"{name} has shape {list(g.shape)}, but {error}")
