@@ -25,7 +25,7 @@ import torch
 from . import BuildError, _wick
 from .bench import contenders, inputs, target, timing, words
 from .bench.progress import Progress
-from .bench.run import FAILED, OK, STOPPED, WRONG, AskedWronglyError, plan_calls
+from .bench.run import OK, STOPPED, WRONG, AskedWronglyError, plan_calls
 from .bench.shapes import Case, ShapesError
 from .bench.target import Operator, TargetError
 from .bench.timing import Run
@@ -33,6 +33,8 @@ from .bench.timing import Run
 GAIN = 0.02
 """What a choice has to save, as a share of the rule's time: less is not worth a line."""
 RULE = "rule"
+FAILED = 1
+"""The exit code where there is no GPU, or nothing to choose."""
 
 
 class Device(Protocol):

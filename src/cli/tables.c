@@ -4,6 +4,13 @@
 
 #include <glob.h>
 #include <string.h>
+#include <sys/stat.h>
+
+static bool is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
 
 static bool is_module(const char *path)
 {
@@ -14,6 +21,8 @@ static bool is_module(const char *path)
 wick_status cli_table_open(wick_ctx *ctx, const char *path, cli_table *out)
 {
     wick_source source = {path, NULL};
+    if (is_folder(path))
+        return wick_fail(ctx, WICK_EINVAL, "%s: a folder, expected a source or a module", path);
     out->from_source = !is_module(path);
     if (!out->from_source) return wick_module_open(ctx, path, &out->table);
     return wick_build_list(ctx, &source, &out->table);

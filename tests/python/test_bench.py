@@ -1566,7 +1566,7 @@ def test_a_reference_that_exits(folder: Path, host: Host) -> None:
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 def test_a_full_disk_names_the_file(monkeypatch, capsys) -> None:
     monkeypatch.setattr(rows, "measure", lambda *rest: [a_row()])
-    assert cli_bench.main(["relu", *QUICK, "--size", "N=8", "--json", "/dev/full"]) == 1
+    assert cli_bench.main(["relu", *QUICK, "--size", "N=8", "--json", "/dev/full"]) == 2
     assert "wick bench: /dev/full: No space left" in capsys.readouterr().err
 
 
@@ -1588,7 +1588,7 @@ def test_sizes_that_are_no_text(folder: Path, capsys) -> None:
 
 def test_plots_without_matplotlib_are_refused_at_once(monkeypatch, capsys) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert cli_bench.main(["relu", "--html", "r.html"]) == 1
+    assert cli_bench.main(["relu", "--html", "r.html"]) == 2
     assert "pip install 'torch-wick[bench]'" in capsys.readouterr().err
 
 
@@ -1611,7 +1611,7 @@ WICK_IMPL wick_status {name}_cpu(wick_ctx *ctx, const float *x, float *y, int64_
     assert f"skipped {name} N=7 on cpu: {name}: N is 7, expected an even number" in done.stderr
     assert "N=8" in done.stdout and "N=7" not in done.stdout
     done = bench(f"{name}.c", *QUICK, "--size", "N=7", "--size", "N=9", cwd=tmp_path)
-    assert done.returncode == 1 and "nothing was measured" in done.stderr
+    assert done.returncode == 2 and "nothing was measured" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -1632,7 +1632,7 @@ def test_a_size_that_is_too_large_is_left_out(monkeypatch, capsys, size: str, wh
     said = [line for line in capsys.readouterr().err.splitlines() if "skipped" in line]
     assert measured == ["N=8"] and len(said) == 1
     assert f"skipped relu {size} f32 on cpu: " in said[0] and why in said[0]
-    assert cli_bench.main(["relu", *QUICK, "--size", size]) == 1
+    assert cli_bench.main(["relu", *QUICK, "--size", size]) == 2
     assert "nothing was measured" in capsys.readouterr().err
 
 
@@ -1640,7 +1640,7 @@ def test_a_folder_one_file_of_which_does_not_build(folder: Path) -> None:
     (folder / "broken.c").write_text('#include <wick/op.h>\nWICK_OP(broken, "x: f32[N] -> ");\n')
     (folder / "helper.c").write_text("int helper;\n")
     done = bench(".", *QUICK, "--size", "N=2 C=3", "--against", "twice", cwd=folder)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "broken.c:2:" in done.stderr and "helper" not in done.stderr
     assert done.stdout.count("N=2 C=3") == 2
 
@@ -1664,7 +1664,7 @@ def test_operators_without_a_size_are_named(folder: Path, monkeypatch, capsys) -
     monkeypatch.setattr(rows, "measure", lambda op, case, *rest: [])
     source = source_in(folder)
     source.with_name(f"{source.stem}.shapes.txt").write_text(f"[{source.stem}]\nN=2 C=3\n")
-    assert cli_bench.main([str(source), *QUICK]) == 1
+    assert cli_bench.main([str(source), *QUICK]) == 2
     assert (
         f"not measured: {source.stem}.shapes.txt: {source.stem}_backward needs N, C"
         in capsys.readouterr().err.replace(f"{os.path.relpath(folder)}/", "")
@@ -1733,7 +1733,7 @@ def test_sizes_go_to_the_operators_that_have_them(monkeypatch, capsys) -> None:
         rows, "measure", lambda op, case, *rest: seen.append(f"{op.name} {case.words()}") or []
     )
     sizes = ("--size", "N=8", "--size", "P=2 N=3 Q=4")
-    assert cli_bench.main(["relu", "reduce_sum_dim", *QUICK, *sizes]) == 1
+    assert cli_bench.main(["relu", "reduce_sum_dim", *QUICK, *sizes]) == 2
     assert seen == ["relu N=8", "relu N=3", "reduce_sum_dim P=2 N=3 Q=4"]
 
 

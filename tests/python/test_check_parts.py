@@ -773,6 +773,29 @@ def test_gradients_behind_an_absent_input_keep_their_places() -> None:
         torch.testing.assert_close(sample[2].double(), dz, rtol=1e-5, atol=1e-5)
 
 
+def test_what_a_mask_leaves_out_need_not_be_nan() -> None:
+    """Autograd multiplies it by 0. A gradient that NaN does matter to is NaN in every voice."""
+    x = torch.tensor([math.nan, math.nan, 1.5, math.inf])
+    mask, dy = torch.tensor([False, True, True, False]), torch.ones(4)
+
+    def right(rows: slice) -> tuple[list[Any], list[list[Any]]]:
+        inputs = {"x": x[rows], "scale": torch.tensor(2.0)}
+        reference = Reference("here", lambda x, scale: masked_rows(x, scale, rows), None)
+        oracle = ByGradient(SCALE, reference, inputs, [dy[rows]], list(inputs), torch.float32)
+        exact = oracle.exact()
+        return exact, oracle.samples(exact)
+
+    def masked_rows(x: torch.Tensor, scale: torch.Tensor, rows: slice) -> torch.Tensor:
+        return torch.where(mask[rows], (x * scale) ** 2, 0.0)
+
+    (dx, dscale), samples = right(slice(0, 4))
+    assert dx.isnan().tolist() == [True, True, False, True] and bool(dscale.isnan())
+    assert any(s[0].isnan().tolist() == [False, True, False, False] for s in samples)
+    assert all(bool(s[1].isnan()) for s in samples)
+    (_, dscale), samples = right(slice(2, 4))  # its sum has nothing but what is left out
+    assert bool(dscale.isnan()) and any(float(s[1]) == 2 * 2.0 * 1.5**2 for s in samples)
+
+
 def noisy(f: Any, *inputs: torch.Tensor, strict: bool = False) -> list[torch.Tensor]:
     found = []
     for seed in range(6):
@@ -781,6 +804,42 @@ def noisy(f: Any, *inputs: torch.Tensor, strict: bool = False) -> list[torch.Ten
         with noise:
             found.append(f(*moved))
     return found
+
+
+@pytest.mark.parametrize(
+    ("what", "by_hand"),
+    [
+        (lambda x: torch.logcumsumexp(x, 0)[-1:], lambda x: by_steps(x, torch.logaddexp)),
+        (lambda x: conv_gradient(x), lambda x: by_steps(x, torch.add)),
+        (lambda x: x.mean(0, keepdim=True), lambda x: by_steps(x, torch.add) / len(x)),
+        (
+            lambda x: x.new_zeros(1).scatter_reduce(0, torch.zeros(len(x)).long(), x, "sum"),
+            lambda x: by_steps(x, torch.add),
+        ),
+    ],
+    ids=["logcumsumexp", "convolution", "mean", "scatter"],
+)
+def test_a_long_sum_may_be_off_by_its_length(what: Any, by_hand: Any) -> None:
+    x = torch.rand(3000, generator=torch.Generator().manual_seed(1), dtype=torch.float64) + 0.5
+    exact, plain = what(x), by_hand(x.float())
+    spread = float(max((y - exact).abs().max() for y in noisy(what, x)) / exact)
+    assert 1e-5 < spread < 1e-2  # one rounding is 1e-7
+    assert float((plain - exact).abs() / exact) < spread
+
+
+def by_steps(x: torch.Tensor, add: Any) -> torch.Tensor:
+    """One after the other, as an operator would, in x's own type."""
+    total = x[0]
+    for value in x[1:]:
+        total = add(total, value)
+    return total.reshape(1)
+
+
+def conv_gradient(x: torch.Tensor) -> torch.Tensor:
+    weight = torch.ones(1, 1, 1, dtype=x.dtype, requires_grad=True)
+    with torch.enable_grad():
+        y = torch.nn.functional.conv1d(x.reshape(1, 1, -1), weight)
+    return torch.autograd.grad(y.sum(), weight)[0].reshape(1)
 
 
 def test_what_nobody_rounds_is_not_rounded() -> None:

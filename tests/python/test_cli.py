@@ -307,6 +307,14 @@ def test_a_missing_file_and_a_foreign_library(wick):
     assert done.returncode == 1 and "cut.so: truncated: build or copy it again" in done.stderr
 
 
+@pytest.mark.parametrize("verb", ["list", "show"])
+def test_a_folder_is_no_file(wick, verb):
+    (wick.folder / "some.ops").mkdir()
+    done = wick(verb, "some.ops")
+    assert done.returncode == 1
+    assert done.stderr == f"wick {verb}: some.ops: a folder, expected a source or a module\n"
+
+
 def test_one_bad_file_does_not_hide_the_others(wick):
     done = wick("list", "gone.c", "relu.c")
     assert done.returncode == 1

@@ -24,7 +24,7 @@ from .rows import Effort, Row
 from .shapes import FORMULAS, Case, Shapes, ShapesError
 from .target import Operator, TargetError
 
-OK, FAILED, WRONG, STOPPED = 0, 1, 2, 130
+OK, SLOWER, WRONG, STOPPED = 0, 1, 2, 130
 Sized = tuple[Operator, Case, Traffic]
 QUICK = Effort(rounds=7, sample_s=5e-4, row_s=0.8, least=3)
 
@@ -277,7 +277,7 @@ def bench(options: argparse.Namespace, words: list[str], note: Callable[..., Non
     for why in failed:
         print(f"wick bench: {why}", file=sys.stderr)
     if not operators:
-        return FAILED
+        return WRONG
     plan = plan_calls(operators, options, "bench")
     for operator, case in plan:
         for what in FORMULAS:
@@ -300,7 +300,7 @@ def bench(options: argparse.Namespace, words: list[str], note: Callable[..., Non
             return STOPPED
         hint = "" if options.size else "; --size, or NAME.shapes.txt beside the source, names sizes"
         print(f"wick bench: nothing was measured{hint}", file=sys.stderr)
-        return FAILED
+        return WRONG
     _report(work.rows, facts, options)
     note(reported=True)
     if work.stopped:
@@ -314,7 +314,7 @@ def bench(options: argparse.Namespace, words: list[str], note: Callable[..., Non
         profiling.trace(options.profile, work.measured, work.asked, options.seed)
         print(f"wick bench: wrote {options.profile}", file=sys.stderr)
     if earlier is None:
-        return FAILED if failed else OK
+        return WRONG if failed else OK
     found = compare.compare(earlier, (facts, work.rows))
     if found.changes and not found.is_possible and not found.of(compare.SLOWER):
         raise AskedWronglyError(
@@ -326,7 +326,9 @@ def bench(options: argparse.Namespace, words: list[str], note: Callable[..., Non
     )
     if not found.changes:
         raise AskedWronglyError(f"--compare {options.compare}: no row of it is in this run")
-    return FAILED if found.of(compare.SLOWER) or failed else OK
+    if found.of(compare.SLOWER):
+        return SLOWER
+    return WRONG if failed else OK
 
 
 def report_the_end(
@@ -357,10 +359,15 @@ def main(options: argparse.Namespace, words: list[str], notes: Any = None) -> in
         raise
     except OSError as error:  # a disk that is full by now
         print(f"wick bench: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
-        return FAILED
-    except (AskedWronglyError, TargetError, records.RecordsError, ShapesError) as error:
+        return WRONG
+    except (
+        AskedWronglyError,
+        BuildError,
+        CannotMeasureError,
+        PlotsError,
+        ShapesError,
+        TargetError,
+        records.RecordsError,
+    ) as error:
         print(f"wick bench: {error}", file=sys.stderr)
         return WRONG
-    except (BuildError, PlotsError, CannotMeasureError) as error:
-        print(f"wick bench: {error}", file=sys.stderr)
-        return FAILED

@@ -4,7 +4,8 @@
     operator.py    what is known of an operator: its parameters and its gradient
     draw.py        from a case to tensors
     reference.py   the function beside the source that says what is right
-    noise.py       how far apart right answers may be: the reference with rounding errors
+    noise.py       how far apart right answers may be: the reference with rounding errors;
+                   sums.py, which of torch's operations are sums
     oracle.py      who says what is right, in every voice: the reference, or a wider type
     compare.py     a result against the reference
     subject.py     the operator or its backward, with arguments and what they should give

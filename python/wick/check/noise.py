@@ -9,6 +9,7 @@ an operator may too.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -16,27 +17,10 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from . import sums
+
 aten = torch.ops.aten
 
-# Sums: what is added are products or single elements, so that of the magnitudes gives their size.
-_SUMS = {
-    aten.sum.default,
-    aten.sum.dim_IntList,
-    aten.mean.default,
-    aten.mean.dim,
-    aten.cumsum.default,
-    aten.mm.default,
-    aten.bmm.default,
-    aten.addmm.default,
-    aten.baddbmm.default,
-    aten.mv.default,
-    aten.addmv.default,
-    aten.dot.default,
-    aten.convolution.default,
-    aten.index_add.default,
-    aten.scatter_add.default,
-}
-_MEANS = {aten.mean.default, aten.mean.dim}
 # Of torch's core operations these are not one rounding but many: taken apart as well.
 _COMPOSITE = {
     aten.gelu.default,
@@ -47,8 +31,13 @@ _COMPOSITE = {
     aten.native_layer_norm_backward.default,
     aten.native_group_norm.default,
     aten.native_group_norm_backward.default,
+    aten._native_batch_norm_legit.default,
+    aten._native_batch_norm_legit.no_stats,
+    aten._native_batch_norm_legit_no_training.default,
+    aten._adaptive_avg_pool2d.default,
+    aten.embedding_dense_backward.default,
+    aten.col2im.default,
 }
-_PUTS = {aten.index_put, aten.index_put_, aten._index_put_impl_}  # sums, if they accumulate
 # What is chosen is one of the elements, whoever chooses: `x == x.amax()` is to hold for one at least.
 _CHOICES = {
     *(aten.amax, aten.amin, aten.max, aten.min, aten.maximum, aten.minimum),
@@ -96,18 +85,14 @@ class Noise(TorchDispatchMode):
         if func.overloadpacket in _PRODUCTS and self.drift and self.level > NARROW:
             result = func(*args, **kwargs)
             return torch.where(_may_leave(func, *args[:3]), math.nan, self._disturb(result))
-        if func not in _SUMS and (func in _COMPOSITE or torch.Tag.core not in func.tags):
+        if not sums.is_one(func) and (func in _COMPOSITE or torch.Tag.core not in func.tags):
             parts = _decompositions().get(func)
             if parts is not None:
                 with self:
                     result = parts(*args, **kwargs)
                 if result is not NotImplemented:
                     return result
-        if func.overloadpacket in _PUTS and len(args) > 3 and args[3] and _is_float(args[0]):
-            size = _put_size(*args[:3])
-            result = func(*args, **kwargs)
-            moved = self._disturb(result, size)
-            return result.copy_(moved) if func._schema.is_mutable else moved
+        added = sums.measure(func, args, kwargs)  # before: it may write to what it adds to
         result = func(*args, **kwargs)
         if func.overloadpacket in _UNSTABLE and not kwargs.get("stable"):
             self.unstable = True
@@ -116,15 +101,26 @@ class Noise(TorchDispatchMode):
             return result
         if func.overloadpacket in _WHOLE and self.stepped:
             return torch.where(_is_whole_and_small(result), result, self._disturb(result))
-        if func in _SUMS:
-            return self._disturb(result, self._sum_size(func, args, kwargs, result))
+        sizes = [self._size(a, args) for a in added]
+        values = list(result) if isinstance(result, (tuple, list)) else [result]
+        moved = [
+            self._disturb(v, size)
+            for v, size in itertools.zip_longest(values, sizes[: len(values)])
+        ]
         if func._schema.is_mutable:
-            for value in _tensors(result):
-                value.copy_(self._disturb(value))
+            for value, to in zip(values, moved):
+                if isinstance(value, torch.Tensor):
+                    value.copy_(to)
             return result
-        if isinstance(result, (tuple, list)):
-            return type(result)(self._disturb(value) for value in result)
-        return self._disturb(result)
+        return type(result)(moved) if isinstance(result, (tuple, list)) else moved[0]
+
+    def _size(self, added: sums.Sum | None, args: Sequence[Any]) -> torch.Tensor | None:
+        """What one rounding, relative, moves it by."""
+        if added is None:
+            return None
+        if added.is_plain and self._is_exact(args, added.size, added.length):
+            return added.size  # rounded once at the end, if at all
+        return added.size * added.length
 
     def _disturb(self, value: Any, size: torch.Tensor | None = None) -> Any:
         """size: of a sum, its length times what is added up, in magnitudes."""
@@ -139,7 +135,7 @@ class Noise(TorchDispatchMode):
         if size is None:  # a product, so that zeros keep their sign, and infinities what they are
             return self._between(1 + low, 1 + self.level, value.shape).mul_(value)
         moved = self._between(low, self.level, value.shape).mul_(size).add_(value)
-        return torch.where(value.isfinite(), moved, value)
+        return torch.where(moved.isfinite(), moved, value)
 
     def _between(self, low: float, high: float, shape: torch.Size) -> torch.Tensor:
         return torch.empty(shape, dtype=torch.float64).uniform_(low, high, generator=self.generator)
@@ -148,20 +144,9 @@ class Noise(TorchDispatchMode):
         """An input moved by less than the operator can tell; what hangs on a tie falls either way."""
         return self._disturb(value)
 
-    def _sum_size(self, func: Any, args: Any, kwargs: Any, result: torch.Tensor) -> Any:
-        """Length of the sums times the magnitudes that are added up."""
-        if not isinstance(result, torch.Tensor) or result.dtype != torch.float64:
-            return None
-        absolute = [a.abs() if _is_float(a) else a for a in args]
-        size = func(*absolute, **kwargs).abs()
-        length = _sum_length(func, args, result)
-        if func not in _MEANS and self._is_exact(args, size, length):
-            return size  # rounded once at the end, if at all
-        return size * length
-
     def _is_exact(self, args: Sequence[Any], size: torch.Tensor, length: int) -> bool:
         """Whole numbers, and few enough: added up exactly, in whatever order."""
-        floats = [a for a in args if _is_float(a)]
+        floats = [a for a in args if sums.is_float(a)]
         for a in floats:
             if not self._is_whole(a.flatten()[:SOME]) or (
                 a.numel() > SOME and not self._is_whole(a)
@@ -177,35 +162,6 @@ class Noise(TorchDispatchMode):
 
 def _is_whole_and_small(value: torch.Tensor) -> torch.Tensor:
     return (value == value.round()) & (value.abs() < MOST_WHOLE)
-
-
-def _is_float(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    values = value if isinstance(value, (tuple, list)) else [value]
-    return [v for v in values if isinstance(v, torch.Tensor)]
-
-
-def _sum_length(func: Any, args: Sequence[Any], result: torch.Tensor) -> int:
-    if func in (aten.sum.default, aten.sum.dim_IntList, aten.mean.default, aten.mean.dim):
-        return max(1, args[0].numel() // max(1, result.numel()))
-    if func is aten.cumsum.default:
-        return max(1, args[0].shape[args[1]] if args[0].dim() else 1)
-    if func is aten.convolution.default:
-        return max(1, args[1][0].numel())
-    if func in (aten.index_add.default, aten.scatter_add.default):
-        return max(1, args[3].shape[args[1]] if args[3].dim() else 1)
-    added = func in (aten.addmm.default, aten.baddbmm.default, aten.addmv.default)
-    return max(1, args[1 if added else 0].shape[-1]) + added
-
-
-def _put_size(into: torch.Tensor, indices: Any, values: torch.Tensor) -> torch.Tensor:
-    """The most that is added to one element, in number, times the magnitudes."""
-    size = aten.index_put(into.abs(), indices, values.abs(), True)
-    counts = aten.index_put(torch.zeros_like(into), indices, torch.ones_like(values), True)
-    return size * counts.max() if counts.numel() else size
 
 
 def _may_leave(func: Any, x: torch.Tensor, dim: Any = None, keep: bool = False) -> torch.Tensor:

@@ -22,6 +22,7 @@ from .reference import Reference, is_for_memory
 NOISY = 3  # runs with rounding errors, per round
 MAGNIFIED = 1024.0
 LARGE = 2.0**100
+INSTEAD_OF_NAN = (0.3, -0.7, 37.0, -41.0)  # on both sides of whatever a formula may compare with
 WIDEST = ("f64", "i64")
 
 
@@ -167,27 +168,44 @@ class ByGradient(Oracle):
         found = super().samples(exact, turn, strict)
         if turn == 0 and any(bool(e.isnan().any()) for e in exact if e is not None):
             with contextlib.suppress(*SILENT):
-                found.append(self._without_infinities(exact))
+                found.append(self._with_finite_inputs(exact))
         return found
 
-    def _without_infinities(self, exact: list[Any]) -> list[Any]:
-        """Autograd takes a formula apart, and its parts may be inf / inf where the gradient has a limit: what
-        is NaN for no other reason may be anything."""
-        inputs = {n: _finite(v) for n, v in self.inputs.items()}
-        arriving = [_finite(dy) for dy in self.arriving]
+    def _with_finite_inputs(self, exact: list[Any]) -> list[Any]:
+        """Autograd takes a formula apart. Its parts may be inf / inf where the gradient has a limit, and 0 times
+        NaN where a mask leaves something out: what is NaN for no other reason may be anything, and
+        what is the same whatever stands in NaN's place may be that."""
+        has_nan = any(_has_nan(v) for v in (*self.inputs.values(), *self.arriving))
+        answers = [self._with(other) for other in INSTEAD_OF_NAN[: None if has_nan else 1]]
+        found = []
+        for e, first, *others in zip(exact, *answers):
+            if e is not None:
+                needless = e.isnan()
+                for other in others:
+                    needless &= first == other
+                e = torch.where(needless, first, e)
+            found.append(e)
+        return found
+
+    def _with(self, other: float) -> list[Any]:
+        """The gradients with this for NaN, and with large numbers for infinities."""
+        inputs = {n: _finite(v, other) for n, v in self.inputs.items()}
+        arriving = [_finite(dy, other) for dy in self.arriving]
         beside = ByGradient(
             self.operator, self.reference, inputs, arriving, self.wanted, self.working
         )
-        return [
-            e if e is None else torch.where(e.isnan(), f, e) for e, f in zip(exact, beside.exact())
-        ]
+        return beside.exact()
 
 
-def _finite(value: Any) -> Any:
-    """In float64, with large numbers for infinities; their products are finite too."""
+def _has_nan(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and bool(value.isnan().any())
+
+
+def _finite(value: Any, other: float) -> Any:
+    """In float64, with large numbers for infinities, whose products are finite too."""
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
         return value
-    return value.double().clamp(-LARGE, LARGE)
+    return value.double().nan_to_num(nan=other).clamp(-LARGE, LARGE)
 
 
 class ByWidest(Oracle):
