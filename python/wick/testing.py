@@ -22,8 +22,9 @@ from . import _wick
 from ._load import Loaded
 from .check.crew import Crew
 from .check.records import JUDGES, Options, Report, Target
-from .check.report import lines
+from .check.report import fault_lines, lines
 from .check.run import check as _run
+from .cli_check import TYPES, targets
 
 if TYPE_CHECKING:
     import pytest
@@ -50,57 +51,65 @@ def _operator(what: Any) -> tuple[str, str, str]:
     return about.namespace, about.name, about.file
 
 
-def _target(what: Any, flags: tuple[str, ...]) -> Target:
+def _targets(what: Any, flags: tuple[str, ...]) -> list[Target]:
     if isinstance(what, Loaded):
         what = what.origin
     if isinstance(what, (str, os.PathLike)):
-        path = os.fspath(what)
-        return Target(path, label=path, flags=flags)
+        found = targets([os.fspath(what)], flags)
+        if not found:
+            raise NotChecked(f"{os.fspath(what)}: no operator file is in there")
+        return found
     namespace, name, file = _operator(what)
     if namespace == "wick":
-        return Target(None, (name,), label=name)
+        return [Target(None, (name,), label=name)]
     if not os.path.exists(file):
         raise NotChecked(f"{name}: its source {file} is not there: give the file")
-    return Target(file, (name,), label=name, flags=flags)
+    return [Target(file, (name,), label=name, flags=flags)]
 
 
 def check(
     what: Any,
     *,
-    only: Iterable[str] = JUDGES,
-    types: Iterable[str] = (),
+    only: str | Iterable[str] = JUDGES,
+    types: str | Iterable[str] = (),
     device: str = "all",
     reference: str | os.PathLike[str] | None = None,
     depth: str = "default",
     seed: int = 0,
     seconds: float = 0.0,
     case: str | None = None,
-    flags: Iterable[str] = (),
+    flags: str | Iterable[str] = (),
 ) -> Report:
-    """Judges operators as `wick check` does; the options are those of the command.
+    """Judges operators as `wick check` does; the options are those of the command, lists as text or not.
 
-    what   a source, a module, an operator (of wick.ops, torch.ops or a load), or what a load returned
+    what   a source, a module, a folder, an operator (of wick.ops, torch.ops or a load, or the name of one
+           that comes with Wick), or what a load returned
 
     Raises AssertionError with the report if a fault is found, and NotChecked if something could not
     be judged. The operators run in processes of their own.
     """
+    __tracebackhide__ = True  # for pytest: the report says it all
     options = Options(
-        only=_known("only", only, JUDGES),
+        only=_known("only", _words(only), JUDGES),
         seed=seed,
         seconds=seconds,
         depth=_known("depth", [depth], ("quick", "default", "full"))[0],
-        types=list(types),
+        types=_known("types", _words(types), TYPES),
         device=device,
         reference=None if reference is None else os.fspath(reference),
         case=case,
     )
-    report = _run([_target(what, tuple(flags))], options, crew=_crew)
+    report = _run(_targets(what, tuple(_words(flags))), options, crew=_crew)
     words = "\n".join(line for line, _ in lines(report))
     if report.faults:
         raise AssertionError(words)
     if report.code:
         raise NotChecked(words)
     return report
+
+
+def _words(given: str | Iterable[str]) -> list[str]:
+    return given.replace(",", " ").split() if isinstance(given, str) else list(given)
 
 
 def _known(what: str, given: Iterable[str], known: Iterable[str]) -> list[str]:
@@ -141,7 +150,7 @@ def _collectors() -> tuple[Any, Any]:
         report: Report | None = None
 
         def collect(self) -> Iterable[Any]:
-            given = self.config.getoption("--wick-only").replace(",", " ").split()
+            given = _words(self.config.getoption("--wick-only"))
             for judge in _known("--wick-only", given, JUDGES) or JUDGES:
                 yield Judged.from_parent(self, name=judge)
 
@@ -167,8 +176,7 @@ def _collectors() -> tuple[Any, Any]:
             if report.errors or (unjudged and not report.faults):
                 raise NotChecked("\n".join(report.unjudged()))
             if mine:
-                part = Report(report.options, [], mine, [], report.seconds, report.cases)
-                raise AssertionError("\n".join(line for line, _ in lines(part)))
+                raise AssertionError("\n".join(line for line, _ in fault_lines(report, mine)))
             if not any(s.tallies.get(self.name) for s in report.subjects):
                 pytest.skip("there is nothing to judge")
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -1006,6 +1007,17 @@ def a_row(**changes: object) -> rows.Row:
             "slower than torch: eager takes 50 %: use torch",
         ),
         ({"times": {"wick": times(1.05e-3), "eager": times(1.02e-3)}}, "at the limit"),
+        (  # so far apart that they are slower, and too wild for a figure
+            {"times": {"wick": times(50e-3, 0.7), "eager": times(1e-3)}},
+            "slower than torch: eager takes less: use torch",
+        ),
+        (  # faster at something else
+            {
+                "times": {"wick": times(1.05e-3), "eager": times(1e-4)},
+                "unlike": {"eager": "the result is None, the operator's [2]"},
+            },
+            "at the limit: differs from the reference: see wick check",
+        ),
         (
             {"times": {"wick": times(1.6e-3, 0.5), "eager": times(1.4e-3, 0.5)}},
             "near the limit",
@@ -1118,6 +1130,14 @@ def test_another_machine_is_named(capsys) -> None:
     table.print_comparison(found, "old.json")
     assert found.elsewhere in capsys.readouterr().out
     assert compare.compare(before, before).elsewhere == ""
+
+
+def test_a_comparison_of_busy_runs_says_so(capsys) -> None:
+    before, after = run_of(1.0), run_of(1.0)
+    before[0]["busy"] = "load 9 on 2 CPUs"
+    table.print_comparison(compare.compare(before, after), "old.json")
+    assert "the machine was busy then: this may be its doing" in capsys.readouterr().out
+    assert compare.compare(after, after).busy == ""
 
 
 def run_of(*medians: float, eager: float | None = None, spread: float = 0.01) -> tuple[dict, list]:
@@ -1364,6 +1384,12 @@ def test_nothing_on_a_plot_overlaps() -> None:
     figures = plots.figures(facts, made)
     undeclared = [r for r in made if r.operator == "local.b"]
     figures["bytes"] = plots.roofline(facts, undeclared)
+    for letters in (30, 50):  # and there are many of them
+        named = [replace(made[0], operator=f"local.{str(i) * letters}") for i in range(8)]
+        figures[f"names of {letters}"] = plots.roofline(facts, named)
+    figures["a baseline's"] = plots.sweep(
+        [replace(r, times={**r.times, "b" * 60: r.times["wick"]}) for r in made[:2]]
+    )
     for name, figure in figures.items():
         figure.canvas.draw()
         inside = figure.bbox
@@ -1376,6 +1402,7 @@ def test_nothing_on_a_plot_overlaps() -> None:
             drawn = axes.get_tightbbox()
             legend = figure.legends[0].get_window_extent()
             assert not drawn.overlaps(legend), name
+            assert inside.x0 <= legend.x0 and legend.x1 <= inside.x1 and legend.y0 >= 0, name
             assert inside.x0 <= drawn.x0 and drawn.x1 <= inside.x1 and drawn.y1 <= inside.y1, name
 
 
@@ -1438,6 +1465,31 @@ def test_the_command_compares(
     shown = capsys.readouterr()
     assert said in shown.out + shown.err
     assert code < 2 or "faster" not in shown.out
+
+
+@pytest.mark.parametrize(
+    "each, code, asked",
+    [
+        ([1.0, 9.0], 0, 1),
+        ([2.0, 1.0, 9.0], 0, 2),  # it was disturbed
+        ([2.0, 2.1, 1.0, 9.0], 0, 3),
+        ([2.0, 2.1, 2.2, 9.0], 1, 3),
+    ],
+)
+def test_what_seems_slower_is_measured_again(
+    tmp_path: Path, monkeypatch, each: list[float], code: int, asked: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(records, "facts", lambda: {"torch": "2", "date": "today"})
+    records.write("old.json", records.machine([], [], ""), run_of(1.0, eager=1.0)[1])
+    left = list(each)
+    monkeypatch.setattr(rows, "measure", lambda *rest: run_of(left.pop(0), eager=1.0)[1])
+    monkeypatch.setattr(rows, "smallest_call", lambda *rest: {})
+    files = ("--compare", "old.json", "--json", "new.json")
+    assert cli_bench.main(["relu", "--size", "N=8", *QUICK, *files]) == code
+    assert len(each) - len(left) == asked
+    (row,) = records.read("new.json")[1]
+    assert row.times["wick"].median_s == min(each[:asked])
 
 
 def test_the_command_compiles_draws_and_traces(folder: Path) -> None:
@@ -1660,6 +1712,44 @@ def test_a_reference_that_does_not_load_names_its_line(folder: Path, capsys) -> 
     assert "no operator file is in there" in capsys.readouterr().err
 
 
+def test_a_baseline_that_nobody_has_is_refused_at_once(folder: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(rows, "measure", lambda *rest: pytest.fail("nothing is to be measured"))
+    source = source_in(folder)
+    assert cli_bench.main([str(source), "--against", "eager,apex"]) == 2
+    said = capsys.readouterr().err
+    assert "--against apex: there are eager, compile, dispatcher, twice, broken; " in said
+    assert f"{source.stem}_baseline_apex" in said
+
+
+def test_a_file_of_sizes_serves_all_that_are_measured_with_it(
+    folder: Path, monkeypatch, capsys
+) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(
+        rows, "measure", lambda op, case, *rest: seen.append(f"{op.name} {case.words()}") or []
+    )
+    sizes = folder / "sizes.txt"
+    sizes.write_text("P=2 N=3 Q=4\n[relu]\nN=8\n[reduce_sum_dim]\nP=5 N=6 Q=7\n")
+    assert cli_bench.main(["relu", "reduce_sum_dim", *QUICK, "--shapes", str(sizes)]) == 2
+    assert seen == [
+        *("relu N=3", "relu N=8"),
+        *("reduce_sum_dim P=2 N=3 Q=4", "reduce_sum_dim P=5 N=6 Q=7"),
+    ]
+    sizes = folder / "others.txt"
+    sizes.write_text("[nobody]\nN=8\n")
+    assert cli_bench.main(["relu", "mul", *QUICK, "--shapes", str(sizes)]) == 2
+    assert "there is no operator nobody: " in capsys.readouterr().err
+
+
+def test_a_call_is_measured_once(monkeypatch) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(
+        rows, "measure", lambda op, case, *rest: seen.append(" ".join(case.types.values())) or []
+    )
+    cli_bench.main(["relu", *QUICK, "--size", "N=8 T=f64", "--types", "f32 f64"])
+    assert seen == ["f64"]
+
+
 def test_operators_without_a_size_are_named(folder: Path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(rows, "measure", lambda op, case, *rest: [])
     source = source_in(folder)
@@ -1713,7 +1803,7 @@ def test_nobody_reads(folder: Path) -> None:
     script = Path(wick.__file__).parent / "cli_bench.py"
     read, write = os.pipe()
     os.close(read)
-    size = ("--size", "N=2 C=3", "--against", "nobody", "--json", "rows.json")
+    size = ("--size", "N=2 C=3", "--against", "wick", "--json", "rows.json")
     done = subprocess.run(
         [sys.executable, str(script), source_in(folder).name, *QUICK, *size],
         cwd=folder,
@@ -1745,6 +1835,7 @@ WICK_OP(killer, "x: f32[N] -> y: f32[N]");
 WICK_IMPL wick_status killer_cpu(wick_ctx *ctx, const float *x, float *y, int64_t N)
 {
     (void)ctx;
+    if (N == 7) return wick_fail(ctx, WICK_EINVAL, "7 is not taken");
     if (N == 9) HOW;
     for (int64_t i = 0; i < N; i++) y[i] = x[i];
     return WICK_OK;
@@ -1758,7 +1849,7 @@ WICK_IMPL wick_status killer_cpu(wick_ctx *ctx, const float *x, float *y, int64_
 )
 def test_a_call_that_ends_the_process_is_named(tmp_path: Path, how: str, said: str) -> None:
     (tmp_path / "killer.c").write_text(KILLER.replace("HOW", how))
-    sizes = ("--size", "N=8", "--size", "N=9", "--size", "N=10")
+    sizes = ("--size", "N=7", "--size", "N=8", "--size", "N=9", "--size", "N=10")
     done = bench("killer.c", *QUICK, *sizes, "--json", "rows.json", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
@@ -1767,6 +1858,19 @@ def test_a_call_that_ends_the_process_is_named(tmp_path: Path, how: str, said: s
     assert "N=8" in done.stdout and "launch-bound" in done.stdout and "N=9" not in done.stdout
     about, found = records.read(str(tmp_path / "rows.json"))
     assert [row.case.words() for row in found] == ["N=8"] and about["devices"][0]["copy"]
+    refused = "skipped killer N=7 on cpu: killer: 7 is not taken"
+    assert f"wick bench: {refused}" in done.stderr.splitlines()
+    assert about["notes"] == [refused, f"killer N=9 on cpu ended the process ({said})"]
+    assert page_says(about, found, about["notes"])
+
+
+def page_says(facts: dict, found: list[rows.Row], wanted: list[str]) -> bool:
+    from wick.bench import page
+
+    try:
+        return all(note in page.render(facts, found) for note in wanted)
+    except plots.PlotsError:
+        return True
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -22,6 +22,7 @@ import wick.testing
 from wick.check.crew import Crew
 from wick.check.records import Options, Report, Target
 from wick.check.report import lines
+from wick.check.run import NOT_AGAIN
 from wick.check.run import check as check_with
 
 TRIPLE = """\
@@ -712,7 +713,12 @@ def test_an_operator_is_taken_in_any_form(write: Callable[..., Path]) -> None:
     for what in (loaded, loaded.triple, torch.ops.local.triple, torch.ops.local.triple.default):
         report = wick.testing.check(what, **narrow)
         assert [s.name for s in report.subjects] == ["triple"]
-    assert wick.testing.check(wick.ops.relu, **narrow).subjects[0].name == "relu"
+    for what in (wick.ops.relu, "relu", "wick.relu"):
+        assert wick.testing.check(what, **narrow).subjects[0].name == "relu"
+    report = wick.testing.check(loaded, only="refuse, leak", types="f32 f64", flags="-DFAULT=0 -O1")
+    assert report.options.only == ["refuse", "leak"] and report.options.types == ["f32", "f64"]
+    with pytest.raises(ValueError, match="types: 'f23' is none of f16"):
+        wick.testing.check(loaded, types="f23")
     with pytest.raises(TypeError, match="neither a file nor an operator"):
         wick.testing.check(torch.relu)
     with pytest.raises(ValueError, match="only: 'forwards' is none of forward"):
@@ -739,6 +745,52 @@ def test_sources_are_tests_to_pytest(write: Callable[..., Path]) -> None:
     assert "1 failed, 1 passed, 1 skipped" in done.stdout, done.stdout + done.stderr
     assert "triple.c::forward FAILED" in done.stdout and "triple.c::memory PASSED" in done.stdout
     assert "y[12] is " in done.stdout and "wick check" in done.stdout
+    assert re.search(r"^1 fault$", done.stdout, re.M)
+
+
+def test_a_test_that_fails_shows_the_report_and_no_code_of_ours(write: Callable[..., Path]) -> None:
+    path = write(TRIPLE.replace("FAULT == 1", "1"))
+    test = "import wick.testing\ndef test_it():\n    wick.testing.check('triple.c', depth='quick', only='forward')\n"
+    (path.parent / "test_it.py").write_text(test)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTEST_ADDOPTS": ""},
+        cwd=path.parent,
+    )
+    assert "FAULT forward: triple" in done.stdout and "1 failed" in done.stdout
+    assert "raise AssertionError" not in done.stdout
+
+
+# ---- what is kept from call to call ----
+
+KEEPER = TRIPLE.replace("    (void)ctx;\n", "    (void)ctx;\n    static int64_t before = -1;\n")
+
+
+def test_a_fault_that_hangs_on_the_call_before_says_so(write: Callable[..., Path]) -> None:
+    """The same sizes again, and it is right."""
+    source = KEEPER.replace("(FAULT == 1 && i == 12)", "(before != N && before > 0)")
+    path = write(source.replace("    return", "    before = N;\n    return"))
+    for first in (False, True):
+        report = judged(path, types=["f32"], only=["forward"], first=first)
+        details = [d for f in report.faults if f.judge == "forward" for d in f.details]
+        assert NOT_AGAIN in details, [f.title for f in report.faults]
+
+
+def test_a_state_is_no_memory_that_was_not_written(write: Callable[..., Path]) -> None:
+    source = KEEPER.replace("(FAULT == 1 && i == 12)", "(before < 0)")
+    path = write(source.replace("    return", "    before = N;\n    return"))
+    found = judged(path, types=["f32"], only=["memory"]).faults
+    assert "differs from one call to the next" in found[0].title
+
+
+def test_numbers_are_told_apart(write: Callable[..., Path]) -> None:
+    path = write(TRIPLE.replace("(T)(by * x[i])", "(T)(by * x[i] * (1 + 1e-11 * (FAULT == 1)))"))
+    report = judged(path, types=["f64"], only=["forward"], flags=("-DFAULT=1",))
+    got, expected = re.findall(r"-?\d+\.\d+(?:e[-+]\d+)?", report.faults[0].title)[:2]
+    assert got != expected and abs(float(got) / float(expected) - 1) < 1e-10
 
 
 # ---- rounds ----

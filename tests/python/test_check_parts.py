@@ -735,6 +735,96 @@ def test_a_dim_that_leaves_a_whole_number_is_huge_as_well(make: Any) -> None:
     assert {case.values for case in counted} == {"positive", "late", "zeros"}
 
 
+def test_a_place_for_every_element_is_beyond_what_a_float_counts_too(make: Any) -> None:
+    made = make(
+        'WICK_OP(OP, "x: f32[*N, L] -> at: i64[*N, L]");\n'
+        "WICK_IMPL wick_status OP_cpu(wick_ctx *c, const float *x, int64_t *at, int64_t N, int64_t L)\n"
+        "{ (void)c, (void)x, (void)at, (void)N, (void)L; return WICK_OK; }\n"
+    )
+    operator = Operator("local", made.name)
+    assert operator.counted_dims == [] and operator.placed_dims == ["L"]
+    assert {case.dims["L"] > 2**24 for case in Planner(operator, 0).counted()} == {True}
+
+
+def test_places_in_what_is_huge_are_of_every_type_that_holds_them(make: Any) -> None:
+    made = make(
+        'WICK_OP(OP, "x: f32[N, C], at: U[N], S: int -> y: f32[S, C] where U: i32 i64");\n'
+        "WICK_IMPL wick_status OP_cpu(wick_ctx *c, const float *x, const U *at, int64_t S, float *y,\n"
+        "                             int64_t N, int64_t C)\n"
+        "{ (void)c, (void)x, (void)at, (void)y, (void)N, (void)C, (void)S; return WICK_OK; }\n"
+    )
+    cases = plan_huge(Operator("local", made.name))
+    assert {(c.types["U"], c.dims["S"] > 2**29) for c in cases} == {
+        ("i64", True),
+        ("i32", True),
+        ("i64", False),
+    }
+    assert all(c.dims["S"] < 2**31 for c in cases)
+
+
+def test_a_size_that_an_int_gives_is_its_default_in_huge_cases(make: Any) -> None:
+    """Those of a row may have to be more than it."""
+    made = make(
+        'WICK_OP(OP, "x: f32[*N, L], q: int, p: int = 2 -> y: f32[*N, L+2*p+q]");\n'
+        "WICK_IMPL wick_status OP_cpu(wick_ctx *c, const float *x, int64_t q, int64_t p, float *y,\n"
+        "                             int64_t N, int64_t L)\n"
+        "{ (void)c, (void)x, (void)q, (void)p, (void)y, (void)N, (void)L; return WICK_OK; }\n"
+    )
+    for case in plan_huge(Operator("local", made.name)):
+        assert (case.dims["p"], case.dims["q"]) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("function", "large"),
+    [
+        (lambda x, k, n: x * k + n % 7, {"k", "n"}),
+        (lambda x, k, n: sum(x for _ in range(k)) + n, {"n"}),  # as many times
+        (lambda x, k, n: x + torch.arange(k).sum() + n, {"n"}),  # as many elements
+        (lambda x, k, n: x + len([0 for _ in range(k)]) + n, {"n"}),  # torch does not see these
+        (lambda x, k, n: x[k % 2 : -n or None], {"k"}),
+    ],
+)
+def test_ints_may_be_large_where_that_is_no_more_to_do(
+    make: Any, function: Any, large: set[str]
+) -> None:
+    made = make(
+        'WICK_OP(OP, "x: f64[N], k: int, n: int = 1 -> y: f64[N]");\n'
+        "WICK_IMPL wick_status OP_cpu(wick_ctx *c, const double *x, int64_t k, int64_t n, double *y,\n"
+        "                             int64_t N)\n"
+        "{ (void)c, (void)x, (void)k, (void)n, (void)y, (void)N; return WICK_OK; }\n"
+    )
+    if large == {"k"}:  # whose n is refused when it is out of bounds
+
+        def checked(x: torch.Tensor, k: int, n: int = 1) -> torch.Tensor:
+            if n > 100:
+                raise ValueError("n is too large")
+            return x * k
+
+        function = checked
+    operator = Operator("local", made.name)
+    subject = subject_of(operator, function)
+    assert subject.large_ints == large
+    cases = list(Planner(operator, 0).choices(subject.large_ints))
+    for name in ("k", "n"):
+        largest = max(c.scalars.get(name, 0) for c in cases)
+        assert (largest > 2**53) == (name in large), name
+
+
+def test_sizes_are_tried_without_optional_inputs_as_well(make: Any) -> None:
+    made = make(
+        'WICK_OP(OP, "x: f32[N, C], a?: f32[C], b?: f32[C] -> y: f32[N, C]");\n'
+        "WICK_IMPL wick_status OP_cpu(wick_ctx *c, const float *x, const float *a, const float *b,\n"
+        "                             float *y, int64_t N, int64_t C)\n"
+        "{ (void)c, (void)x, (void)a, (void)b, (void)y, (void)N, (void)C; return WICK_OK; }\n"
+    )
+    plan = Planner(Operator("local", made.name), 0)
+    cases = [*plan.sizes(), *plan.values()]
+    for some in (("a",), ("b",), ("a", "b")):
+        sizes = {c.dims["C"] for c in cases if set(c.absent) == set(some)}
+        assert len(sizes) > 12 and max(sizes) > 1000, some
+    assert {c.values for c in cases if c.absent} == {c.values for c in cases}
+
+
 def test_what_takes_long_takes_it_so_often_and_no_more() -> None:
     """A reference that goes step by step is given some time, and then no longer rows."""
     all_of_it = run.Run([], run.Options(), lambda *_: None, None)

@@ -49,6 +49,7 @@ class Comparison:
     only_before: int
     only_after: int
     elsewhere: str = ""  # words, where the earlier run was on another CPU or GPU
+    busy: str = ""  # words, where something else ran in one of the two
 
     @property
     def is_possible(self) -> bool:
@@ -93,6 +94,11 @@ def _elsewhere(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     )
 
 
+def _busy(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    runs = [name for name, about in (("then", before), ("now", after)) if about.get("busy")]
+    return f"the machine was busy {' and '.join(runs)}: this may be its doing" if runs else ""
+
+
 def _kind(before: Times, after: Times) -> str:
     return SLOWER if faster(before, after) else FASTER if faster(after, before) else SAME
 
@@ -113,4 +119,5 @@ def compare(
             kinds = {_kind(t0, t1), _kind(was.times[name], t1)}
             changes.append(Change(row, name, t0, t1, kinds.pop() if len(kinds) == 1 else SAME))
     only = (len(old) - len(pairs), len(new) - len(pairs))
-    return Comparison(changes, drift, drift_by, *only, _elsewhere(before[0], after[0]))
+    words = [about(before[0], after[0]) for about in (_elsewhere, _busy)]
+    return Comparison(changes, drift, drift_by, *only, *words)

@@ -28,6 +28,7 @@ from .shapes import Case
 from .target import Operator
 
 OURS = ("wick", "out=", "dispatcher")
+OTHERS = ("eager", "compile", "dispatcher")  # that can be asked for, of whatever operator
 
 
 @dataclass

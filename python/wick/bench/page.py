@@ -108,7 +108,7 @@ def render(facts: Mapping[str, Any], rows: Sequence[Row]) -> str:
     for group in table.groups(rows):
         own = plots.sweeps_of(group)
         sections.append(_section(group, {name: drawn[name] for name in own if name in drawn}))
-    about = "<br>".join(escape(line) for line in table.about(facts))
+    about = "<br>".join(escape(line) for line in (*table.about(facts), *facts.get("notes", ())))
     operators = ", ".join(dict.fromkeys(row.operator for row in rows))
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'

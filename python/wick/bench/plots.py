@@ -18,6 +18,7 @@ from .rows import Row
 
 WIDTH = 7.2  # inches: a page's width
 _HEIGHT, _LINE = 4.2, 0.19  # of a roofline with a short legend, and of a line of it
+_HANDLE, _LETTER = 0.55, 0.075  # of a legend: what stands before a name, and a letter of it
 _DPI = 150
 _GREY = "#777777"
 _STYLES = {  # by contender: colour, marker, line
@@ -138,8 +139,7 @@ def sweep(rows: Sequence[Row]) -> Any:
         panel.set_xlabel("bytes read and written")
     panels[0][0].set_ylabel("time of a call")
     _marked(panels[0][0].yaxis, words.seconds)
-    handles, labels = panels[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(6, len(labels)))
+    _legend(figure, panels[0][0], 6)
     first = rows[0]
     figure.suptitle(f"{first.operator}, {first.types}, {first.device}", fontsize=10)
     return figure
@@ -225,10 +225,18 @@ def _by_bytes(device: Mapping[str, Any], rows: Sequence[Row]) -> Any:
 
 def _finish(figure: Any, panel: Any, device: Mapping[str, Any], remark: str) -> Any:
     panel.set_title(f"{device['device']}: {device['model']} ({remark})", fontsize=9)
-    handles, labels = panel.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(labels)))
-    figure.set_figheight(_HEIGHT + _LINE * max(0, len(labels) // 3 - 1))
+    _legend(figure, panel, 3)
     return figure
+
+
+def _legend(figure: Any, panel: Any, most: int) -> None:
+    """Below, in as many columns as there is room for; the figure grows by what it needs beyond a line."""
+    handles, labels = panel.get_legend_handles_labels()
+    room = int(WIDTH / (_HANDLE + _LETTER * max(map(len, labels))))
+    columns = max(1, min(most, len(labels), room))
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+    lines = -(-len(labels) // columns)
+    figure.set_figheight(figure.get_figheight() + _LINE * (lines - 1))
 
 
 # ---- files ----

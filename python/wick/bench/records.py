@@ -112,8 +112,12 @@ class Others:
 
 
 def machine(
-    devices: Iterable[Mapping[str, Any]], words: list[str], was_busy: str
+    devices: Iterable[Mapping[str, Any]],
+    words: list[str],
+    was_busy: str,
+    notes: Iterable[str] = (),
 ) -> dict[str, Any]:
+    """notes: what is missing in this run."""
     return {
         "record": "machine",
         "format": FORMAT,
@@ -121,6 +125,7 @@ def machine(
         "command": shlex.join(["wick", "bench", *words]),
         **facts(),
         "busy": was_busy,
+        "notes": list(notes),
         "devices": list(devices),
     }
 

@@ -84,6 +84,16 @@ class Row:
         """The operator itself: into given memory where that is faster."""
         return min(self.times[name].median_s for name in ("wick", "out=") if name in self.times)
 
+    def take_better(self, other: Row) -> None:
+        """Of the same call, measured once more."""
+        for name, times in other.times.items():
+            if name in self.times and times.median_s < self.times[name].median_s:
+                self.times[name] = times
+
+    def is_wild(self, name: str) -> bool:
+        """Whether a ratio to its time would say nothing."""
+        return self.times["wick"].is_wild or self.times[name].is_wild
+
     @property
     def share(self) -> float | None:
         """Of the floor: 1 is the limit."""

@@ -40,10 +40,9 @@ def _time(row: Row, name: str) -> str:
 
 def _ratio(row: Row, name: str) -> str:
     """Torch's time as a multiple of ours: above 1 we are faster."""
-    ours, theirs = row.times["wick"], row.times[name]
-    if ours.is_wild or theirs.is_wild:
+    if row.is_wild(name):
         return "?"
-    return f"{words.digits(theirs.median_s / ours.median_s)} x"
+    return f"{words.digits(row.times[name].median_s / row.times['wick'].median_s)} x"
 
 
 def _others(rows: Iterable[Row]) -> list[str]:
@@ -205,8 +204,8 @@ def print_comparison(found: Comparison, before: str, out: TextIO | None = None) 
         f"{len(found.of(SAME))} the same within the noise"
     )
     out.write(f"; the machine takes {found.drift:.2f} x as long (by {found.drift_by})\n")
-    if found.elsewhere:
-        out.write(f"  {found.elsewhere}\n")
+    for note in filter(None, (found.elsewhere, found.busy)):
+        out.write(f"  {note}\n")
     for kind in (SLOWER, FASTER):
         for change in sorted(found.of(kind), key=lambda c: -abs(c.ratio - 1)):
             row = change.row

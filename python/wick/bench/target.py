@@ -23,7 +23,7 @@ import os
 import re
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import wick
@@ -81,6 +81,8 @@ class Operator:
     reference_file: str | None
     shapes_file: str | None
     given: Shapes | None = None  # sizes of the command line
+    # All that have the same file of sizes, this one among them.
+    company: list[Operator] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def namespace(self) -> str:
@@ -169,13 +171,15 @@ class Operator:
         return found
 
     def _siblings(self) -> dict[str, Any]:
-        """Parameters of all operators of the source, by name: what a file of sizes may speak of."""
+        """Parameters of all operators of the source, and of what else it is measured with, by name: what
+        a file of sizes may speak of."""
         source = self.function.__self__.file
-        return {
+        found = {
             name: _wick.parameters(ns, name)
             for ns, name, _ in wick.operators()
             if ns == self.namespace and _wick.find(ns, name).__self__.file == source
         }
+        return found | {operator.name: operator.parameters for operator in self.company}
 
     def declared(self, what: str, case: Case) -> float | None:
         """Flops or bytes of a call by the formula of its sizes, if there is one: that of the command
@@ -274,4 +278,6 @@ def find(
             failed.append(str(error))
     if not operators and not failed:
         raise TargetError(f"{', '.join(named)}: no operator is in it")
+    for operator in operators:
+        operator.company = [o for o in operators if o.shapes_file == operator.shapes_file]
     return operators

@@ -56,14 +56,18 @@ def faster(a: Times, b: Times) -> bool:
 
 
 def _slower_than_torch(row: Row, _: list[Row]) -> Said | None:
+    """Who computes something else is not faster at it."""
     ours = row.times["wick"]
     named = [
-        (t.median_s, name) for name, t in row.times.items() if name in TORCH and faster(t, ours)
+        (t.median_s, name)
+        for name, t in row.times.items()
+        if name in TORCH and name not in row.unlike and faster(t, ours)
     ]
     if not named:
         return None
     median, name = min(named)
-    return "slower than torch", f"{name} takes {percent(median / ours.median_s)}: use torch"
+    takes = "less" if row.is_wild(name) else percent(median / ours.median_s)
+    return "slower than torch", f"{name} takes {takes}: use torch"
 
 
 def _at_limit(row: Row, _: list[Row]) -> Said | None:

@@ -184,7 +184,7 @@ class Bench:
         yield "values", needs, plan.layouts(own)
         if not backward:
             yield "values", needs, plan.aliases()
-        yield "values", needs, plan.choices()
+        yield "values", needs, plan.choices(forward.large_ints)
         yield "values", needs, plan.absences(own)
         yield "values", needs, plan.sizes(thin, depth != "quick")
         yield "values", needs, plan.drawn(4 if backward else 8, own)

@@ -115,9 +115,22 @@ class Operator:
     @property
     def counted_dims(self) -> list[str]:
         """Those that leave a whole number: which element, or how many of them."""
-        left = [p for p in self.outputs if p.kind == "int" or DTYPES.get(p.element) in COUNTS]
         taken = [d for d in self.dims if any(d in p.sizes for p in self.tensors)]
-        return [d for d in taken if any(d not in p.sizes for p in left)]
+        return [d for d in taken if any(d not in p.sizes for p in self._counts)]
+
+    @property
+    def placed_dims(self) -> list[str]:
+        """Those that a whole number may be a place in: they leave one, or else have one for every element."""
+        kept = [
+            d
+            for d, leading in self.dims.items()
+            if not leading and any(d in p.sizes for p in self._counts)
+        ]
+        return self.counted_dims or kept
+
+    @property
+    def _counts(self) -> list[Parameter]:
+        return [p for p in self.outputs if p.kind == "int" or DTYPES.get(p.element) in COUNTS]
 
     def plan(self, case: Case) -> tuple[list[Any], list[Any], int, int]:
         """Shapes and types of a case's inputs and outputs, and the bytes moved; raises RuntimeError

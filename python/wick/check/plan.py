@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from .case import Case, Size
@@ -40,6 +40,7 @@ LOOPING = 6_000_000  # elements: more than a GPU works on at once
 ROOM = 600  # a dim that is subtracted, a window say, is no longer than this
 COUNTED = 2**24 + 100_003
 BUDGET = 1_500_000  # elements of a tensor whose sizes are drawn
+LARGE_INTS = (2**32 + 5, 2**53 + 2**33 + 9)  # more than 32 bits hold, and more than a double does
 MOST_TYPES = 12  # choices of element types
 SWEEP_VALUES = ("normal", "positive", "wide", "ties")
 SHAPES_OF_LEADING: tuple[tuple[int, ...], ...] = (
@@ -188,6 +189,8 @@ class Planner:
                     case = self.base(types, self.around(name, size), values=values)
                     if not self._is_too_much(case.dims):
                         yield self.with_flags(case) if k % 3 == 1 else case
+                        if (k + turn) % 3 == 2:
+                            yield from self.with_less(case)
             yield from self._two_at_once(types, turn)
             for shape in SHAPES_OF_LEADING:
                 for name, leading in self.op.dims.items():
@@ -236,7 +239,7 @@ class Planner:
     def counted(self) -> Iterator[Case]:
         """More elements than a float can count, in the smallest types."""
         types = min(self.types(), key=lambda t: sum(DTYPES[k].itemsize for k in t.values()))
-        for name in self.op.counted_dims:
+        for name in self.op.placed_dims:
             dims = {n: () if leading else 1 for n, leading in self.op.dims.items()}
             dims[name] = self._size(name, COUNTED)
             for values in ("positive", "late", "zeros"):  # zeros: all in one place
@@ -251,7 +254,9 @@ class Planner:
                 for dims in (self.small_dims(), self.odd_dims(2000)):
                     yield self.base(types, dims, values=profile)
                 for dims in (self.odd_dims(), self.long_dims()):
-                    yield self.with_flags(self.base(types, dims, values=profile))
+                    case = self.with_flags(self.base(types, dims, values=profile))
+                    yield case
+                yield from self.with_less(case)
 
     def long_dims(self) -> dict[str, Size]:
         """One dim, drawn, of a thousand: long sums."""
@@ -272,11 +277,11 @@ class Planner:
                 some = dict(self.random.sample(every, min(3, len(every))))
                 yield self.base(types, self.odd_dims(2000), layouts=some)
 
-    def choices(self) -> Iterator[Case]:
-        """Every value of every scalar, and all of them together at random."""
+    def choices(self, large: Collection[str] = ()) -> Iterator[Case]:
+        """Every value of every scalar, and all of them together at random. large: ints that may be that."""
         for types in self.types():
             for p in self.op.scalars:
-                for value in (*candidates(p), *beyond(p)):
+                for value in (*candidates(p), *beyond(p), *LARGE_INTS * (p.name in large)):
                     for profile in ("normal", "special", "ties") if p.choices else ("normal",):
                         many = self.long_dims() if profile == "special" else self.odd_dims(2000)
                         other = profile if p.choices else "ties"  # zeros among them
@@ -339,6 +344,13 @@ class Planner:
         flags = [p for p in self.op.scalars if p.kind not in NUMBERS]
         drawn = {p.name: self.random.choice(candidates(p)) for p in flags}
         return case.but(scalars={**case.scalars, **drawn})
+
+    def with_less(self, case: Case) -> Iterator[Case]:
+        """Once more, without some of its optional inputs: often there is a loop of its own for that."""
+        names = [p.name for p in self.op.inputs if p.optional]
+        if names:
+            some = self.random.sample(names, self.random.randint(1, len(names)))
+            yield case.but(absent=tuple(some), seed=next(self.counter))
 
     def each_scalar(self) -> Iterator[dict[str, Any]]:
         """Every value of every scalar, beside the usual ones of the others."""

@@ -3,14 +3,17 @@
 The reference is asked. Either it takes places up to the last one of a dim, and refuses what comes after.
 Or, with more rows in front and numbers that are larger by as many, it says the same as before, and
 something else where the numbers have stayed as they were. It is also asked whether it takes any numbers
-at all: these are data.
+at all: these are data. And of an int that is no size, whether more of it is more to do: if not, it may
+be as large as an int can be, a seed say.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import draw
 from .case import Case
@@ -47,6 +50,50 @@ def find_numbers(op: Operator, reference: Reference, pointers: dict[str, str]) -
         if _answers(op, reference, inputs) is not None:
             found.add(p.name)
     return found
+
+
+LARGER = (2**12, 2**18, 2**24)  # ints, of which the first shows a loop and a size
+MORE = 50  # operations, or elements, more than before: it is one of these
+AT_ONCE_S = 0.25  # a loop that does nothing for torch to see takes longer
+
+
+def find_large(op: Operator, reference: Reference) -> set[str]:
+    """Ints that may be of any size: the reference takes them, and has as much to do as before."""
+    few = Case(op.name, _widest(op), {n: (FEW,) if lead else FEW for n, lead in op.dims.items()})
+    ints = [p.name for p in op.scalars if p.kind == "int"]
+    try:
+        inputs = _inputs(op, reference, few) if ints else {}
+    except RuntimeError:  # no sizes of this operator
+        return set()
+    usual = _work(op, reference, inputs)
+    return {n for n in ints if all(_is_no_more(op, reference, inputs, n, k, usual) for k in LARGER)}
+
+
+def _is_no_more(
+    op: Operator, reference: Reference, inputs: dict[str, Any], name: str, value: int, usual: int
+) -> bool:
+    start = time.perf_counter()
+    work = _work(op, reference, {**inputs, name: value})
+    return 0 < work < usual + MORE and time.perf_counter() - start < AT_ONCE_S
+
+
+class _Work(TorchDispatchMode):
+    """Operations, and elements that they make."""
+
+    done = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        made = result if isinstance(result, (tuple, list)) else [result]
+        self.done += 1 + sum(t.numel() for t in made if isinstance(t, torch.Tensor))
+        return result
+
+
+def _work(op: Operator, reference: Reference, inputs: dict[str, Any]) -> int:
+    """What it takes to answer; 0 where it has no answer."""
+    with _Work() as work:
+        answer = _answers(op, reference, inputs)
+    return work.done if answer is not None else 0
 
 
 def _widest(op: Operator) -> dict[str, str]:

@@ -116,6 +116,12 @@ def _head(subject: Subject) -> list[Line]:
     return [(f"{subject.name}{where}: {subject.signature}", "bold"), (f"  {source}", "dim")]
 
 
+def fault_lines(report: Report, faults: list[Fault]) -> list[Line]:
+    """These faults alone, and how many."""
+    found = [line for fault in faults for line in _fault_lines(report, fault)]
+    return [*found, (_plural(len(faults), "fault"), "bold red")]
+
+
 def lines(report: Report) -> list[Line]:
     found: list[Line] = []
     for subject in report.subjects:

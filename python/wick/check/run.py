@@ -19,6 +19,7 @@ from .shrink import shrink
 WATCHED = "shared"  # of `threads`: the one whose target is built so that it can be watched
 DEATHS = ("crash", "hang", "exit")  # of the process: one fault, whatever was being judged
 CHUNK = 60  # cases that a worker takes at a time
+NOT_AGAIN = "not when the same call was made again: it may depend on the calls before it"
 MOST_KINDS = 3  # faults of one judge of one operator that are followed up
 MOST_DEATHS = 6  # crashes and hangs of one judge of one operator
 # What most faults are found by comes first, whatever the operator; what takes longest last.
@@ -32,6 +33,7 @@ ORDER = {
     "opcheck": 2,
     "batch": 2,
 }
+LARGE_INT = "an int"  # beside the dims that make a case slow
 SLOW = 10.0  # seconds of a case after which larger ones of its kind are left out
 LONG, ENOUGH = 1.0, 40.0  # or after so many of cases that take this long
 
@@ -254,6 +256,9 @@ class Run:
         tally = self._tally(job.subject, f"skipped-{job.judge}")
         if tally.stopped or (self.options.first and self._has_fault(job.subject.target)):
             return True
+        if _has_large_int(case) and (job.judge, LARGE_INT) in job.subject.slow:
+            self._skip(job, "an int as large as one that took too long")
+            return True
         for name, size in case.dims.items():
             limit, why = job.subject.slow.get((job.judge, name), (None, ""))
             length = size if isinstance(size, int) else max(size, default=1)
@@ -349,6 +354,10 @@ class Run:
             self._too_large(job, case)
             if answer.phase == "reference":
                 self._skip(job, f"the reference takes more than {answer.hung:.0f} s")
+                return None
+            if _has_large_int(case):  # it may count that far
+                job.subject.slow[job.judge, LARGE_INT] = (0, "took too long")
+                self._skip(job, f"takes more than {answer.hung:.0f} s")
                 return None
             if job.judge in ("huge", WATCHED) or self._may_take(job, case, answer.hung):
                 self._skip(job, f"takes more than {answer.hung:.0f} s")
@@ -521,11 +530,25 @@ class Run:
         return self._read(quiet, case, answer) or Result()
 
     def _words_for(self, worker: Worker, job: Job, case: Case, finding: Finding) -> Finding:
-        """The finding as the smallest case has it."""
-        if job.judge == "huge" or finding.kind == "hang" or self.options.first:
+        """The finding as the smallest case has it. Who asks for the first one is told of it as it was found."""
+        if job.judge == "huge" or finding.kind == "hang":
+            return finding
+        if self.options.first and finding.kind in DEATHS:
             return finding
         result = self._read_quietly(job, case, self._ask(worker, job, case))
-        return next((f for f in result.findings if f.kind == finding.kind), finding)
+        for again in result.findings:
+            if again.kind == finding.kind:
+                return finding if self.options.first else again
+        told = (
+            [*finding.details, NOT_AGAIN]
+            if job.judge in ("values", "autograd")
+            else finding.details
+        )
+        return replace(finding, details=told)
+
+
+def _has_large_int(case: Case) -> bool:
+    return any(isinstance(v, int) and abs(v) >= 2**31 for v in case.scalars.values())
 
 
 def _longest_dim(case: Case) -> tuple[str, int]:

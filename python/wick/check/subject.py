@@ -19,7 +19,7 @@ from . import draw, guarded
 from .case import Case
 from .operator import DTYPES, NUMBERS, Operator, Parameter, candidates
 from .oracle import ByGradient, ByReference, ByWidest, Oracle, Unanswered, working_type
-from .pointers import find_numbers, find_pointers, is_for_finding
+from .pointers import find_large, find_numbers, find_pointers, is_for_finding
 from .reference import Reference, ReferenceError, broken, is_for_memory, words_of
 
 Phase = Callable[[str], None]
@@ -253,6 +253,11 @@ class Forward:
         if self.reference is None:
             return set()
         return find_numbers(self.operator, self.reference, self.pointers)
+
+    @functools.cached_property
+    def large_ints(self) -> set[str]:
+        """Ints that may be as large as they can be, as far as the reference knows."""
+        return set() if self.reference is None else find_large(self.operator, self.reference)
 
     def _below(self, case: Case, p: Parameter) -> int:
         dim = self.pointers.get(p.name)

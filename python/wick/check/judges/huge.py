@@ -35,7 +35,8 @@ BEFORE = 30_011  # rows of zeros, to see whether they make a difference
 def plan_huge(op: Operator, packs: bool = False) -> list[Case]:
     """One dim is large. Another one in a further case where no tensor ties the two together: those
     beside it in a tensor are of a row, or of parameters, and small in life; or where a result may be
-    a place in it. packs: once more with rows that can be loaded in packs."""
+    a place in it. packs: once more with rows that can be loaded in packs. Where an input may hold places
+    in it, once more in the least type that does."""
     found, tied = [], set()
     for dim, case in _cases(op).items():
         if dim not in tied or dim in op.counted_dims:
@@ -44,21 +45,37 @@ def plan_huge(op: Operator, packs: bool = False) -> list[Case]:
             in_packs = _cases(op, PACK).get(dim, case)
             if packs and len(op.dims) > 1 and in_packs != case:
                 found.append(in_packs)
+            narrow = _cases(op, places="i32").get(dim, case)
+            if narrow != case and _rows(op, narrow, dim) < 2**31 and _may_be_pointed_to(op, dim):
+                found.append(narrow)
     return found
 
 
-def _cases(op: Operator, few: int = 3) -> dict[str, Case]:
-    """By the dim that is large; of small types. few: what the others are."""
+def _may_be_pointed_to(op: Operator, dim: str) -> bool:
+    """By numbers of which there are as many as something else has elements."""
+    return any(
+        p.element in op.variables and not op.is_arithmetic(p.element) and dim not in p.sizes
+        for p in op.tensors
+    )
+
+
+def _cases(op: Operator, few: int = 3, places: str = "") -> dict[str, Case]:
+    """By the dim that is large; of small types. few: what the others are, but for those that an int
+    gives. places: the type of what is not computed with, where it has that."""
     types = {}
     for name, kinds in op.variables.items():
         if op.is_arithmetic(name):
             types[name] = min(kinds, key=lambda k: (DTYPES[k].itemsize, k != "f16"))
         else:  # a place in what is huge takes bits
-            types[name] = max(kinds, key=lambda k: DTYPES[k].itemsize)
+            widest = max(kinds, key=lambda k: DTYPES[k].itemsize)
+            types[name] = places if places in kinds else widest
+    given = {p.dim: scalar(p) for p in op.inputs if p.dim is not None}
     scalars = {p.name: scalar(p) for p in op.scalars}
     found = {}
     for dim in _candidates(op):
-        dims: dict[str, Any] = {n: (few,) if leading else few for n, leading in op.dims.items()}
+        dims: dict[str, Any] = {
+            n: (few,) if leading else given.get(n, few) for n, leading in op.dims.items()
+        }
         for name in _in_front(op, dim):
             dims[name] = () if op.dims[name] else 1
         case = Case(op.name, types, dims, scalars, values="positive")
