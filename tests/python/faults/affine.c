@@ -13,6 +13,7 @@
  *    9  gradient   dw of the last row is left out
  *   10  forward    mask is 2 where y is positive
  *   11  gradient   without w, db is doubled
+ *   12  forward    without w, columns beyond 256 are halved
  */
 #include <wick/op.h>
 
@@ -32,6 +33,7 @@ WICK_IMPL wick_status affine_cpu(wick_ctx *ctx, const T *x, const T *w, const T 
     for (int64_t i = 0; i < N * C; i++) {
         A v = wick_A(x[i]) * (w || FAULT == 2 ? wick_A(w[i % C]) : 1);
         if (b && FAULT != 1 && (w || FAULT != 5)) v += wick_A(b[i % C]);
+        if (FAULT == 12 && !w && i % C >= 256) v /= 2;
         y[i] = wick_T(v);
         if (mask || FAULT == 3) {
             if (FAULT == 4 && !(v > 0)) continue;
