@@ -19,7 +19,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 _MOST_THREADS = 1024
@@ -68,6 +68,16 @@ class Notes:
         return [json.loads(line) for line in self._file if line.endswith(b"\n")]
 
 
+def _import() -> Callable[..., int]:
+    """With Ctrl-C held back: what raises an error deep inside of torch's import is not always heard of."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        from wick.bench.run import main as run
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return run
+
+
 def main(words: Sequence[str], notes: Notes | None = None) -> int:
     options = parser().parse_args(words)
     for name in ("threads", "rounds"):
@@ -81,8 +91,7 @@ def main(words: Sequence[str], notes: Notes | None = None) -> int:
     if not -(1 << 63) <= options.seed < 1 << 64:
         parser().error(f"--seed is {options.seed}, expected a number of 64 bits")
     try:
-        from wick.bench.run import main as run
-
+        run = _import()
         code = run(options, list(words), notes)
         sys.stdout.flush()
         return code

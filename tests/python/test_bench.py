@@ -1886,7 +1886,10 @@ def test_a_signal_ends_both_processes(tmp_path: Path, number: int, code: int) ->
         child = int(children.read_text())
         time.sleep(0.3)
         running.send_signal(number)
-        _, said = running.communicate(timeout=100)
+        try:
+            _, said = running.communicate(timeout=100)
+        finally:
+            running.kill()  # else its end is waited for
     assert running.returncode == code and "Traceback" not in said
     assert not Path(f"/proc/{child}").exists()
 

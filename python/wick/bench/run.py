@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import signal
@@ -26,6 +27,7 @@ from .target import Operator, TargetError
 
 OK, SLOWER, WRONG, STOPPED = 0, 1, 2, 130
 Sized = tuple[Operator, Case, Traffic]
+RAISED = (RuntimeError, MemoryError, TypeError, ValueError)  # by an operator, or of its inputs
 STOPPED_EARLY = "stopped before the end"
 AGAIN = 2  # times that what seems to have become slower is measured once more
 Skipped = tuple[str, str, str, str]  # operator, call, device, why
@@ -152,7 +154,7 @@ class _Bench:
                 self.measured.append((operator, case, device))
                 self._found.append(found)
                 self.note(rows=[row.record() for row in found], device={**facts, **roof.facts()})
-            except (RuntimeError, MemoryError, TypeError, ValueError) as error:  # of its inputs
+            except RAISED as error:
                 self._skip(operator, case, device, _first_line(error))
 
     def _measure_call(self, operator: Operator, case: Case, device: Any) -> list[Row]:
@@ -184,10 +186,10 @@ class _Bench:
                 words_ = _call_words(operator, case)
                 self.progress.step(i, len(self.measured), f"{words_}, again")
                 self.note(call=f"{words_} on {device.name}")
-                for row, other in zip(
-                    self._found[i], self._measure_call(operator, case, device), strict=True
-                ):
-                    row.take_better(other)
+                with contextlib.suppress(*RAISED):  # it is known how it was before
+                    again = self._measure_call(operator, case, device)
+                    for row, other in zip(self._found[i], again):
+                        row.take_better(other)
 
     def _skip(self, operator: Operator, case: Case, device: Any, why: str) -> None:
         self.skipped.append((operator.name, _call_words(operator, case), device.name, why))
