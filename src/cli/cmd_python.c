@@ -145,8 +145,7 @@ const cli_verb cli_bench = {
         "time in which this machine copies as many bytes. Without operands, all operators that "
         "come with Wick.\n\n"
         "The exit code is 0, 1 (--compare found something slower) or 2 (asked wrongly, or "
-        "something "
-        "could not be loaded, measured, compared or written). docs/bench.md says more, "
+        "something could not be loaded, measured, compared or written). docs/bench.md says more, "
         "docs/reports.md how to read what it prints.",
     .options = bench_options,
     .examples = bench_examples,

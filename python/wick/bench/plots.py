@@ -65,6 +65,7 @@ def _pyplot() -> Any:
             "legend.frameon": False,
             "svg.fonttype": "none",
             "svg.hashsalt": "wick",  # the same rows give the same file
+            "figure.max_open_warning": 0,  # there are as many as operators
         }
     )
     return plt
@@ -272,9 +273,10 @@ def _file_name(*parts: str) -> str:
 
 
 def svg(figure: Any) -> str:
-    """The figure as an <svg> element, for a page."""
+    """The figure as an <svg> element, for a page; it is closed."""
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None})
+    _pyplot().close(figure)
     return text.getvalue()[text.getvalue().index("<svg") :]
 
 

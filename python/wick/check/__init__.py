@@ -6,6 +6,7 @@
     reference.py   the function beside the source that says what is right
     noise.py       how far apart right answers may be: the reference with rounding errors;
                    sums.py, which of torch's operations are sums
+    pointers.py    what whole numbers are, as the reference has it: places, data, of any size
     oracle.py      who says what is right, in every voice: the reference, or a wider type
     compare.py     a result against the reference
     subject.py     the operator or its backward, with arguments and what they should give

@@ -2,9 +2,9 @@
 
 Every operation of the reference is carried out in float64, and its result is then moved at random by
 as much as one rounding in the accumulator's precision could move it, unless it is one that nobody
-rounds; a sum by as much as its length times that, taken of the magnitudes that are summed. What such runs differ by is what an operator that
-computes the same may differ by. Where the answer hangs on a tie, or cancels, they differ by much, and
-an operator may too.
+rounds; a sum by as much as its length times that, taken of the magnitudes that are summed (sums.py).
+What such runs differ by is what an operator that computes the same may differ by. Where the answer
+hangs on a tie, or cancels, they differ by much, and an operator may too.
 """
 
 from __future__ import annotations

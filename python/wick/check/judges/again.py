@@ -14,7 +14,7 @@ from ..finding import Result, skip
 from ..guarded import Manner
 from ..oracle import Unanswered
 from ..subject import Call, Unfit, answered
-from .values import Subject
+from .values import Subject, results_of
 
 REPEATS, FEW = 120, 1200  # equal calls, and those of a few elements
 
@@ -123,8 +123,4 @@ def _but_for_ends(new: Any, old: Any) -> Any:
 
 
 def _results(call: Call, values: list[Any]) -> list[Any]:
-    given = call.operator.function(*values)
-    results = [] if given is None else list(given) if isinstance(given, tuple) else [given]
-    results = results[: len(call.operator.outputs)]
-    written = [v for p, v in zip(call.operator.inputs, values) if p.in_place]
-    return [r.cpu() if isinstance(r, torch.Tensor) else r for r in (*results, *written)]
+    return results_of(call.operator, call.operator.function(*values), values)

@@ -155,9 +155,8 @@ def _heap_bytes() -> int:
 def _report(leaked: tuple[int, ...], repeats: int, who: str, result: Result) -> bool:
     """leaked: by the later half of so many calls."""
     half = repeats - repeats // 2
-    for (kind, least, words), lost in reversed(
-        list(zip(LOSSES, leaked))
-    ):  # a thread has memory too
+    last_first = reversed(list(zip(LOSSES, leaked)))  # a thread has memory too
+    for (kind, least, words), lost in last_first:
         if lost >= least * half:
             each = lost / half
             result.add("leak", kind, f"{who} loses {each:.0f} {words}", f"{lost} in {half} calls")

@@ -12,7 +12,7 @@ from ..case import Case
 from ..finding import Result, skip
 from ..oracle import Unanswered
 from ..subject import Call, Unfit, answered
-from .values import Subject
+from .values import Subject, results_of
 
 DELAY = 20_000_000  # clock cycles: long enough for a launch on another stream to overtake
 ROUNDS = 10  # of two calls at once
@@ -37,14 +37,6 @@ def judge_stream(subject: Subject, case: Case) -> Result:
     return result
 
 
-def _results(call: Call, given: Any, values: list[Any]) -> list[Any]:
-    outputs = (
-        [] if not call.operator.outputs else list(given) if isinstance(given, tuple) else [given]
-    )
-    outputs += [v for p, v in zip(call.operator.inputs, values) if p.in_place]
-    return [r.cpu() if isinstance(r, torch.Tensor) else r for r in outputs]
-
-
 def _judge_side_stream(call: Call, wanted: list[Any], busy: int, result: Result) -> None:
     """Inputs are written late on another stream than the default one: who does not wait reads junk,
     and who writes elsewhere is overtaken by the reader. busy: clock cycles for which the default one has
@@ -67,7 +59,7 @@ def _judge_side_stream(call: Call, wanted: list[Any], busy: int, result: Result)
         copies = [g.clone() if isinstance(g, torch.Tensor) else g for g in _as_list(given)]
     torch.cuda.synchronize(call.device)
     call.phase("judge")
-    got = _results(call, tuple(copies) if len(copies) != 1 else copies[0], late)
+    got = results_of(call.operator, tuple(copies) if len(copies) != 1 else copies[0], late)
     if not guarded.same(got, wanted):
         result.add(
             "stream",
@@ -103,7 +95,7 @@ def _judge_two_streams(call: Call, wanted: list[Any], result: Result) -> None:
                 given.append(call.operator.function(*values))
         torch.cuda.synchronize(call.device)
         call.phase("judge")
-        if not guarded.same(_results(call, given[0], both[0]), wanted):
+        if not guarded.same(results_of(call.operator, given[0], both[0]), wanted):
             result.add(
                 "stream",
                 "together",
@@ -143,7 +135,7 @@ def _judge_graph(call: Call, wanted: list[Any], result: Result) -> None:
         return
     finally:
         call.phase("judge")
-    if not guarded.same(_results(call, given, static), wanted):
+    if not guarded.same(results_of(call.operator, given, static), wanted):
         result.add(
             "stream",
             "replay",

@@ -17,7 +17,7 @@ from ..compare import SAFETY, SAFETY_GRADIENT, Verdict, judge
 from ..draw import NOT_FINITE
 from ..finding import Result, skip
 from ..guarded import FILLS, Manner, Outcome
-from ..operator import candidates
+from ..operator import Operator, candidates
 from ..oracle import Unanswered
 from ..subject import Backward, Call, Forward, Unfit
 
@@ -189,10 +189,15 @@ def _judge_doors(call: Call, case: Case, expected: list[Any], result: Result) ->
             return
         finally:
             call.phase("judge")
-        results = list(given) if isinstance(given, tuple) else [given]
-        results = results[: len(op.outputs)]
-        results += [v for p, v in zip(op.inputs, values) if p.in_place]
-        _compare(call, "forward", results, expected, result)
+        _compare(call, "forward", results_of(op, given, values), expected, result)
+
+
+def results_of(op: Operator, given: Any, values: list[Any]) -> list[Any]:
+    """What a call by op.function returned, and then what it wrote in place; on the CPU."""
+    returned = list(given) if isinstance(given, tuple) else [given]
+    written = [v for p, v in zip(op.inputs, values) if p.in_place]
+    found = (*returned[: len(op.outputs)], *written)
+    return [r.cpu() if isinstance(r, torch.Tensor) else r for r in found]
 
 
 def _own_copies(call: Call) -> list[Any]:
