@@ -12,6 +12,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -741,6 +742,22 @@ def test_clocks_of_a_gpu_are_read(tmp_path: Path, monkeypatch) -> None:
     assert cuda._ask_nvidia_smi(torch.device("cuda:0")) == {}
 
 
+def test_the_cpus_near_a_gpu(monkeypatch) -> None:
+    place = SimpleNamespace(pci_domain_id=0, pci_bus_id=0x19, pci_device_id=0)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: place)
+    monkeypatch.setattr("wick.bench.host.read", lambda path: path)
+    found = cuda._cpus_near(torch.device("cuda:0"))
+    assert found == "/sys/bus/pci/devices/0000:19:00.0/local_cpulist"
+    del place.pci_bus_id  # a torch that does not tell
+    assert cuda._cpus_near(torch.device("cuda:0")) == ""
+
+
+def test_a_thread_is_held_near_where_that_is_allowed() -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    assert Pins(1, str(allowed[0])).cpus == [allowed[0]]
+    assert Pins(1, "100000").cpus == Pins(1).cpus
+
+
 # ---- the floor ----
 
 
@@ -1192,6 +1209,28 @@ def test_only_steady_times_speak_for_the_machine() -> None:
     assert [c.kind for c in found.changes] == [compare.SLOWER, compare.SAME, compare.SAME]
     after[1][2].times["eager"] = times(23.65, 0.5)
     assert compare.compare(before, after).drift_by == "the copy"
+
+
+def test_a_machine_that_was_slow_during_one_row() -> None:
+    before, after = run_of(1.0, 1.0, 1.0, eager=1.4), run_of(1.5, 1.0, 1.5, eager=1.4)
+    after[1][0].times["eager"] = times(2.1)  # torch took as much longer for this call
+    found = compare.compare(before, after)
+    assert found.drift == 1.0
+    assert [c.kind for c in found.changes] == [compare.SAME, compare.SAME, compare.SLOWER]
+    for name, fast in (("wick", 1.0), ("eager", 1.4)):  # or was slow in two rounds of three
+        samples = [fast, fast * 1.5, fast * 1.52] * 3
+        after[1][0].times[name] = rows.Times.of(samples)
+    found = compare.compare(before, after)
+    assert [c.kind for c in found.changes] == [compare.SAME, compare.SAME, compare.SLOWER]
+
+
+def test_what_is_measured_again_stays_together() -> None:
+    row = a_row(times={"wick": times(2.0), "eager": times(3.0)})
+    worse = a_row(times={"wick": times(2.1), "eager": times(1.0)})
+    row.take_better(worse)
+    assert [t.median_s for t in row.times.values()] == [2.0, 3.0]
+    row.take_better(a_row(times={"wick": times(1.0), "eager": times(4.0)}))
+    assert [t.median_s for t in row.times.values()] == [1.0, 4.0]
 
 
 @pytest.mark.parametrize("eager, possible", [(23.65, False), (0.5, False), (1.3, True)])

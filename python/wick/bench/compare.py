@@ -2,11 +2,12 @@
 
 The plain call and `out=` are compared each by itself: a slower allocation is a slower plain call.
 A time is slower when the middle halves of the two sets of samples do not touch and the medians differ
-by more than a few percent, and that both as it was measured and with the earlier times brought to the
-speed of today's machine. What torch takes for the same calls in both runs has nothing to do with our
-code, so the median of its changes is the machine's, of those whose samples lie together in both runs;
-without any there is only the copy. A machine that is not the same any more cannot be calculated away:
-then only what is slower both ways is told.
+by more than a few percent, and that in each of three ways: as it was measured; with the earlier times
+brought to the speed of today's machine; and beside torch, round by round, which a machine does not
+change that is slow for a while. What torch takes for the same calls in both runs has nothing to do
+with our code, so the median of its changes is the machine's, of those whose samples lie together in
+both runs; without any there is only the copy. A machine that is not the same any more cannot be
+calculated away: then only what is slower each way is told.
 """
 
 from __future__ import annotations
@@ -63,15 +64,15 @@ def _scaled(t: Times, by: float) -> Times:
     return Times(t.median_s * by, t.first_s * by, t.third_s * by, [s * by for s in t.samples_s])
 
 
+def _others(before: Row, after: Row) -> list[str]:
+    """Who was measured beside our calls both times."""
+    return [name for name in after.times if name not in OURS and name in before.times]
+
+
 def _drift(
     pairs: Sequence[tuple[Row, Row]], before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> tuple[float, str]:
-    times = [
-        (old.times[name], new.times[name])
-        for old, new in pairs
-        for name in new.times
-        if name not in OURS and name in old.times
-    ]
+    times = [(old.times[name], new.times[name]) for old, new in pairs for name in _others(old, new)]
     ratios = [b.median_s / a.median_s for a, b in times if max(a.spread, b.spread) <= STEADY]
     if ratios and before.get("torch") == after.get("torch"):
         return statistics.median(ratios), "torch's times"
@@ -103,6 +104,21 @@ def _kind(before: Times, after: Times) -> str:
     return SLOWER if faster(before, after) else FASTER if faster(after, before) else SAME
 
 
+def _beside(row: Row, name: str, other: str) -> Times | None:
+    """One's time in units of the other's, which was measured in the same rounds."""
+    rounds = zip(row.times[name].samples_s, row.times[other].samples_s)
+    ratios = [a / b for a, b in rounds if b > 0]
+    return Times.of(ratios) if ratios else None
+
+
+def _kind_beside(was: Row, row: Row, name: str) -> str | None:
+    """By the one that our call keeps the steadiest distance from; None where there is none."""
+    found = ((_beside(was, name, other), _beside(row, name, other)) for other in _others(was, row))
+    both = [(max(a.spread, b.spread), _kind(a, b)) for a, b in found if a and b]
+    spread, kind = min(both, default=(1.0, None))
+    return kind if spread <= STEADY else None
+
+
 def compare(
     before: tuple[Mapping[str, Any], Sequence[Row]], after: tuple[Mapping[str, Any], Sequence[Row]]
 ) -> Comparison:
@@ -110,6 +126,7 @@ def compare(
     new = {row.key(): row for row in after[1]}
     pairs = [(old[key], new[key]) for key in new if key in old]
     drift, drift_by = _drift(pairs, before[0], after[0])
+    same_torch = before[0].get("torch") == after[0].get("torch")
     changes = []
     for was, row in pairs:
         for name in COMPARED:
@@ -117,6 +134,8 @@ def compare(
                 continue
             t0, t1 = _scaled(was.times[name], drift), row.times[name]
             kinds = {_kind(t0, t1), _kind(was.times[name], t1)}
+            if same_torch and (beside := _kind_beside(was, row, name)):
+                kinds.add(beside)
             changes.append(Change(row, name, t0, t1, kinds.pop() if len(kinds) == 1 else SAME))
     only = (len(old) - len(pairs), len(new) - len(pairs))
     words = [about(before[0], after[0]) for about in (_elsewhere, _busy)]

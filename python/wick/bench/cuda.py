@@ -2,7 +2,7 @@
 
 The clocks are taken as they are found, and noted before and after. A warm figure is a train of calls
 between two events, so it is what a program that calls the operator gets: where launching takes
-longer than computing, it is the launch. A cold one has an event before and behind each call; the
+longer than computing, it is the launch; the thread that does it is held on one CPU. A cold one has an event before and behind each call; the
 write that empties the cache runs meanwhile, so launching is hidden in it.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from . import timing
+from . import host, timing
 from .timing import Run
 
 _MEGABYTE = 1 << 20
@@ -41,6 +41,16 @@ def _ask_nvidia_smi(device: torch.device) -> dict[str, Any]:
         with contextlib.suppress(ValueError):
             found[name.replace(".", "_")] = float(value)
     return found
+
+
+def _cpus_near(device: torch.device) -> str:
+    """The CPUs on the GPU's side of the machine, as "0-15"; "" where the system does not tell."""
+    properties = torch.cuda.get_device_properties(device)
+    place = [getattr(properties, f"pci_{part}_id", None) for part in ("domain", "bus", "device")]
+    if None in place:
+        return ""
+    domain, bus, slot = place
+    return host.read(f"/sys/bus/pci/devices/{domain:04x}:{bus:02x}:{slot:02x}.0/local_cpulist")
 
 
 def _events() -> tuple[torch.cuda.Event, torch.cuda.Event]:
@@ -78,6 +88,7 @@ class Cuda:
             self._device = torch.device("cuda", torch.cuda.current_device())
         self.name, self.type = str(self._device), "cuda"
         self.threads = torch.get_num_threads()
+        self._pins = host.Pins(1, _cpus_near(self._device))
         properties = torch.cuda.get_device_properties(self._device)
         self._l2 = int(getattr(properties, "L2_cache_size", 0)) or 64 * _MEGABYTE
         dirt = max(4 * self._l2, 256 * _MEGABYTE)
@@ -95,6 +106,7 @@ class Cuda:
             "processors": properties.multi_processor_count,
             "memory_bytes": properties.total_memory,
             "last_cache_bytes": self._l2,
+            "held_on": self._pins.cpus,
             "cuda": torch.version.cuda,
             "allow_tf32": torch.backends.cuda.matmul.allow_tf32,
         }
@@ -116,7 +128,7 @@ class Cuda:
 
     @contextlib.contextmanager
     def quiet(self) -> Iterator[None]:
-        with timing.no_collection(), torch.cuda.device(self._device):
+        with self._pins.hold(), timing.no_collection(), torch.cuda.device(self._device):
             torch.cuda.synchronize()
             yield
             torch.cuda.synchronize()

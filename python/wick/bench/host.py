@@ -28,7 +28,7 @@ _MEGABYTE = 1 << 20
 # ---- what the machine says of itself ----
 
 
-def _read(path: str) -> str:
+def read(path: str) -> str:
     with contextlib.suppress(OSError), open(path) as f:
         return f.read().strip()
     return ""
@@ -43,17 +43,18 @@ def _numbers(text: str) -> set[int]:
     return found
 
 
-def cpus() -> list[int]:
+def cpus(near: str = "") -> list[int]:
     """Those we may use: one of each core first, then the cores' further ones; the last core first,
-    since the first one usually serves interrupts."""
-    allowed = sorted(os.sched_getaffinity(0), reverse=True)
+    since the first one usually serves interrupts. `near`, as "0-2,8": of these alone, if we may."""
+    may = os.sched_getaffinity(0)
+    allowed = sorted(may & _numbers(near) or may, reverse=True)
     seen: set[int] = set()
     first: list[int] = []
     further: list[int] = []
     for cpu in allowed:
         (further if cpu in seen else first).append(cpu)
         siblings = f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
-        seen |= _numbers(_read(siblings))
+        seen |= _numbers(read(siblings))
     return first + further
 
 
@@ -61,17 +62,17 @@ def cache_bytes() -> int:
     """Of the last level, all of its instances together; 32 MB where the system does not tell."""
     instances: dict[tuple[int, str], int] = {}
     for folder in glob.glob("/sys/devices/system/cpu/cpu[0-9]*/cache/index[0-9]*"):
-        level, size = _read(f"{folder}/level"), _read(f"{folder}/size")
-        if level and size and _read(f"{folder}/type") != "Instruction":
+        level, size = read(f"{folder}/level"), read(f"{folder}/size")
+        if level and size and read(f"{folder}/type") != "Instruction":
             unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(size[-1])
             n = int(size[:-1]) * unit if unit else int(size)
-            instances[int(level), _read(f"{folder}/shared_cpu_list")] = n
+            instances[int(level), read(f"{folder}/shared_cpu_list")] = n
     last = max((level for level, _ in instances), default=0)
     return sum(n for (level, _), n in instances.items() if level == last) or 32 * _MEGABYTE
 
 
 def model() -> str:
-    for line in _read("/proc/cpuinfo").splitlines():
+    for line in read("/proc/cpuinfo").splitlines():
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
     return os.uname().machine
@@ -87,8 +88,8 @@ def _threads() -> set[int]:
 class Pins:
     """Holds this process's threads on CPUs of their own."""
 
-    def __init__(self, n: int) -> None:
-        self.cpus = cpus()[:n]
+    def __init__(self, n: int, near: str = "") -> None:
+        self.cpus = cpus(near)[:n]
         self._pools: list[list[int]] = []
 
     @contextlib.contextmanager
@@ -143,7 +144,7 @@ class Host:
 
     def facts(self) -> dict[str, Any]:
         """What may explain a figure later."""
-        frequency = _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+        frequency = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
         return {
             "device": "cpu",
             "model": model(),
@@ -158,7 +159,7 @@ class Host:
         """What changes while we measure."""
         clocks = [
             float(line.split(":")[1])
-            for line in _read("/proc/cpuinfo").splitlines()
+            for line in read("/proc/cpuinfo").splitlines()
             if line.startswith("cpu MHz")
         ]
         state: dict[str, Any] = {"load": round(os.getloadavg()[0], 2)}
