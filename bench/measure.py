@@ -16,6 +16,8 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import torch
+
 from wick.bench import records
 from wick.bench.progress import Progress
 from wick.bench.records import compiler
@@ -103,7 +105,10 @@ def missing(
 def facts() -> dict[str, Any]:
     """Where and when a result was measured, and by which command."""
     script = os.path.relpath(sys.argv[0], os.path.dirname(HERE))
-    return {"command": shlex.join(["python", script, *sys.argv[1:]]), **records.facts()}
+    about = {"command": shlex.join(["python", script, *sys.argv[1:]]), **records.facts()}
+    if torch.cuda.is_available():
+        about["gpu"] = torch.cuda.get_device_name()
+    return about
 
 
 def _time(value: float | None, unit: str) -> str:

@@ -244,7 +244,7 @@ def main() -> int:
     if "sweep" in wanted:
         sweep(report, rounds, options.plot)
     if options.save:
-        about = {**measure.facts(), "gpu": torch.cuda.get_device_name()}
+        about = measure.facts()
         with open(os.path.join(measure.HERE, "results", "ops_gpu.jsonl"), "w") as file:
             for line in report.lines:
                 file.write(json.dumps({**line, **about}) + "\n")
