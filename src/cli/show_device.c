@@ -177,6 +177,46 @@ static bool is_first(const wick_module_table *table, const wick_variant *which)
     return true;
 }
 
+/* A word that begins with a space, so that f16 is not found in bf16. */
+static void add_once(wick_text *words, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *at = wick_text_str(words); (at = strstr(at, word)) != NULL; at += n) {
+        if (at[n] == ' ' || at[n] == '\0') return;
+    }
+    wick_text_add(words, word);
+}
+
+/* Of the operator, or of all: which types and GPUs it was compiled for. */
+static wick_status say_there_is_none(wick_ctx *ctx, const wick_module_table *table, const char *op)
+{
+    wick_text types = {0}, archs = {0};
+    for (int64_t o = 0; o < table->n_ops; o++) {
+        const wick_op_entry *entry = &table->ops[o];
+        for (int64_t v = 0; v < entry->n_variants && (!op || strcmp(op, entry->name) == 0); v++) {
+            const wick_device *device = entry->variants[v]->device;
+            if (!bytes_of(entry->variants[v])) continue;
+            char word[24];
+            snprintf(word, sizeof word, " %s", wick_dtype_name(entry->variants[v]->types[0]));
+            add_once(&types, word);
+            for (int64_t i = 0; i < device->n_code; i++) {
+                snprintf(word, sizeof word, " sm_%d", (int)device->code[i].arch);
+                if (!device->code[i].is_ptx) add_once(&archs, word);
+            }
+        }
+    }
+    const char *whose = op ? op : "the module";
+    const wick_status status =
+        types.size == 0 ? wick_fail(ctx, WICK_EINVAL,
+                                    "%s has no device code: no operator of it runs on CUDA", whose)
+                        : wick_fail(ctx, WICK_EINVAL,
+                                    "%s has no device code of that kind: it is there for%s, on%s",
+                                    whose, wick_text_str(&types), wick_text_str(&archs));
+    wick_text_free(&types);
+    wick_text_free(&archs);
+    return status;
+}
+
 wick_status show_device_module(wick_ctx *ctx, const wick_module_table *table, const char *op,
                                const char *types, const show_device_request *request)
 {
@@ -194,8 +234,5 @@ wick_status show_device_module(wick_ctx *ctx, const wick_module_table *table, co
             WICK_TRY(show_variant(ctx, entry, variant, &archs, request, &shown));
         }
     }
-    if (shown) return WICK_OK;
-    return wick_fail(ctx, WICK_EINVAL, "%s has no device code%s", op ? op : "the module",
-                     types || request->archs ? " of that kind"
-                                             : ": no operator of it runs on CUDA");
+    return shown ? WICK_OK : say_there_is_none(ctx, table, op);
 }
