@@ -14,7 +14,7 @@
     plan.py        which cases
     judges/        what is judged, a file each; finding.py, what they say
     bench.py       the target loaded, its cases planned and judged
-    worker.py      the process that does so; crew.py, the one that watches over it
+    worker.py      the process that does so; crew.py, the one that watches over it; phases.py, where it is
     turns.py       several such processes on one GPU
     shrink.py      the smallest case that still fails
     records.py     what is asked for, and what comes of it

@@ -175,7 +175,7 @@ class Bench:
         """(judge, the names by which it is asked for, cases)."""
         backward = isinstance(subject, Backward)
         forward = subject.forward if isinstance(subject, Backward) else subject
-        plan = Planner(forward.operator, seed, types)
+        plan = Planner(forward.operator, seed, types, forward.taken)
         thin = {"quick": 6, "full": 1}.get(depth, 3 if backward else 1)
         tag = "gradient" if backward else "forward"
         needs = {tag, "memory"}

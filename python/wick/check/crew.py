@@ -17,6 +17,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from . import phases
+
 TICKS = os.sysconf("SC_CLK_TCK")
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ASK_DRIVER = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}  # is there a GPU? without starting CUDA
@@ -51,13 +53,20 @@ class Answer:
 class _Watch:
     """How long a child has been in a phase."""
 
+    phases: phases.Phases
     pid: int = 0
     phase: str = "judge"
+    changes: int = -1
     cpu: float = 0.0
     start: float = field(default_factory=time.monotonic)
 
-    def begin(self, phase: str) -> None:
-        self.phase, self.cpu, self.start = phase, _cpu_seconds(self.pid), time.monotonic()
+    def look(self) -> bool:
+        """Whether it is where it was when we last looked."""
+        changes, self.phase = self.phases.now()
+        if changes == self.changes:
+            return True
+        self.changes, self.cpu, self.start = changes, _cpu_seconds(self.pid), time.monotonic()
+        return False
 
     def used(self) -> float:
         return _cpu_seconds(self.pid) - self.cpu
@@ -94,19 +103,22 @@ class Worker:
     def __init__(self, environment: dict[str, str] | None = None) -> None:
         theirs_in, self.requests = os.pipe()
         self.answers, theirs_out = os.pipe()
+        page = phases.make()
+        self.phases = phases.Phases(page)
         path = os.pathsep.join(
             p for p in (os.path.dirname(PACKAGE), os.environ.get("PYTHONPATH", "")) if p
         )
+        theirs = (theirs_in, theirs_out, page)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "wick.check.worker", str(theirs_in), str(theirs_out)],
+            [sys.executable, "-m", "wick.check.worker", *map(str, theirs)],
             stdin=subprocess.DEVNULL,
             stdout=sys.stderr,
-            pass_fds=(theirs_in, theirs_out),
+            pass_fds=theirs,
             env={**os.environ, **ASK_DRIVER, **(environment or {}), "PYTHONPATH": path},
             start_new_session=True,  # Ctrl-C is for us, who then end it and all that it has forked
         )
-        os.close(theirs_in)
-        os.close(theirs_out)
+        for fd in theirs:
+            os.close(fd)
         self.pending = b""
         self.lines: list[bytes] = []
         self.ready = False
@@ -134,7 +146,7 @@ class Worker:
         limits = limits or Limits()
         line = json.dumps(request) + "\n"
         os.write(self.requests, line.encode())
-        watch, answer = _Watch(), Answer()
+        watch, answer = _Watch(self.phases), Answer()
         while True:
             told = self._read(0.25)
             if told is None:
@@ -142,19 +154,19 @@ class Worker:
                     self._stop_if_hung(watch, limits, answer)
             elif "started" in told:
                 watch.pid = told["started"]
-                watch.begin("judge")
-            elif "phase" in told:
-                watch.begin(told["phase"])
+                watch.look()
             elif "crash" in told:
                 answer.crash = told["crash"]
             elif "died" in told:
-                answer.status, answer.phase = told["died"], watch.phase
+                answer.status, answer.phase = told["died"], self.phases.now()[1]
                 return answer
             elif "done" in told:
-                answer.done, answer.phase = told["done"], watch.phase
+                answer.done, answer.phase = told["done"], self.phases.now()[1]
                 return answer
 
     def _stop_if_hung(self, watch: _Watch, limits: Limits, answer: Answer) -> None:
+        if not watch.look():
+            return
         limit = limits.of(watch.phase)
         stuck = watch.stuck()
         if watch.used() > limit or stuck:

@@ -127,6 +127,9 @@ def _integers(
     elif profile == "wide":
         most = 2**40 if info.bits == 64 and below < 0 else 2**20
         low, high = (-most, most) if info.bits > 16 else (info.min, info.max + 1)
+    elif profile == "offset" and below < 0 and info.bits >= 32:  # neighbours that are one as floats
+        most = 2**54 if info.bits == 64 else 2**25
+        low, high = most - 3, most + 4
     drawn = torch.randint(max(low, info.min), min(high, info.max + 1), shape, generator=gen)
     if profile in ("big", "special") and info.bits < 64:
         return _sprinkle(drawn, [info.min, info.max, 0, max(info.min, -1)], gen)

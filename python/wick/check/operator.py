@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -171,12 +172,11 @@ class Operator:
                 raise CaseError(f"{name}~{layout}: expected {words}, absent or unwanted")
         return case
 
-    @property
-    def is_whole(self) -> bool:
-        """All numbers are integers: none is rounded, however large."""
-        kinds = [DTYPES[k] for ks in self.variables.values() for k in ks]
+    def is_whole(self, types: Mapping[str, str]) -> bool:
+        """With these types all numbers are integers: none is rounded, however large."""
         fixed = [DTYPES.get(p.element) for p in (*self.inputs, *self.outputs) if p.is_tensor]
-        floats = any(k is not None and k.is_floating_point for k in (*kinds, *fixed))
+        kinds = [*fixed, *(DTYPES[k] for k in types.values())]
+        floats = any(k is not None and k.is_floating_point for k in kinds)
         return not floats and all(p.kind != "float" for p in (*self.inputs, *self.outputs))
 
     def is_arithmetic(self, element: str) -> bool:

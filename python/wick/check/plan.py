@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from .case import Case, Size
@@ -32,6 +32,7 @@ USUAL = (
 LARGE = (65_535, 65_537, 131_073, 300_007, 1_048_579)
 LARGE_VALUES = ("normal", "ties", "positive", "ties", "ties")  # sums of ties are exact
 TILES = (530, 270, 70)  # two dims are as large as that
+SQUARE = 70
 PACK = 16  # elements that are loaded at once, at most
 STREAMING = 34 << 20  # bytes: a result that goes past the caches
 MOST_ELEMENTS = 12_000_000  # of a tensor in a sweep over sizes
@@ -54,9 +55,19 @@ SHAPES_OF_LEADING: tuple[tuple[int, ...], ...] = (
 
 
 class Planner:
-    def __init__(self, operator: Operator, seed: int, types: tuple[str, ...] = ()) -> None:
-        self.op, self.seed = operator, seed
+    """taken: values that numbers among the scalars may have; without it, any of the usual ones."""
+
+    def __init__(
+        self,
+        operator: Operator,
+        seed: int,
+        types: tuple[str, ...] = (),
+        taken: Mapping[str, list[Any]] | None = None,
+    ) -> None:
+        self.op, self.seed, self.taken = operator, seed, taken or {}
         self.only_types = types
+        self._turns = itertools.count()
+        self._usual = {p.name: candidates(p)[0] for p in operator.scalars}
         self.random = random.Random(f"{seed} {operator.name}")
         self.counter = itertools.count(seed * 100_000)
 
@@ -188,9 +199,7 @@ class Planner:
                     values = SWEEP_VALUES[k % len(SWEEP_VALUES)]
                     case = self.base(types, self.around(name, size), values=values)
                     if not self._is_too_much(case.dims):
-                        yield self.with_flags(case) if k % 3 == 1 else case
-                        if (k + turn) % 3 == 2:
-                            yield from self.with_less(case)
+                        yield from self.varied(case, k + turn)
             yield from self._two_at_once(types, turn)
             for shape in SHAPES_OF_LEADING:
                 for name, leading in self.op.dims.items():
@@ -199,20 +208,25 @@ class Planner:
 
     def _two_at_once(self, types: dict[str, str], turn: int) -> Iterator[Case]:
         """Two dims beyond a tile, of whatever size that is; the largest in the first type for the last two,
-        which are most often cut so."""
+        which are most often cut so. And once as large as each other, which has ways of its own."""
         for k, pair in enumerate(reversed(list(itertools.combinations(self.op.dims, 2)))):
-            size = TILES[(turn + k) % len(TILES)]
-            dims = self.around(pair[0], size)
-            dims[pair[1]] = self._size(pair[1], size + 7)
-            yield self.base(types, dims)
+            for size in TILES[(turn + k) % len(TILES) :]:
+                dims = self.around(pair[0], size)
+                dims[pair[1]] = self._size(pair[1], size + 7)
+                if not self._is_too_much(dims):
+                    yield self.base(types, dims)
+                    break
+            dims = {**self.around(pair[0], SQUARE), pair[1]: self._size(pair[1], SQUARE)}
+            if not self._is_too_much(dims):
+                yield self.base(types, dims)
 
     def large(self) -> Iterator[Case]:
-        for types in self.types():
+        for turn, types in enumerate(self.types()):
             for name in self.op.dims:
-                for size, values in zip(LARGE, LARGE_VALUES):
+                for k, (size, values) in enumerate(zip(LARGE, LARGE_VALUES)):
                     case = self.base(types, self.around(name, size), values=values)
                     if not self._is_too_much(case.dims):
-                        yield case
+                        yield from self.varied(case, k + turn)
 
     def streaming(self) -> Iterator[Case]:
         """Results larger than the caches, in two types. Sizes of one are such that packs fit, and the steps
@@ -327,23 +341,41 @@ class Planner:
 
     def few(self, sizes: tuple[int, ...], types: int | None = None) -> Iterator[Case]:
         """Each type, or the first so many, at each of these sizes, in each dim; scalars as usual and
-        drawn, in turns."""
-        for choice in self.types()[:types]:
+        drawn, in turns, and then in every second type without some of the optional inputs."""
+        for turn, choice in enumerate(self.types()[:types]):
             for name in self.op.dims or ("",):
                 for k, size in enumerate(sizes):
                     while name and size > 1 and self._is_too_much(self.around(name, size)):
                         size //= 2
                     case = self.base(choice, self.around(name, size) if name else {})
-                    yield case.but(scalars=self.draw_scalars()) if k % 2 else case
+                    if k % 2:
+                        case = case.but(scalars=self.draw_scalars())
+                        case = next(self.with_less(case), case) if turn % 2 == 0 else case
+                    yield case
 
     def draw_scalars(self) -> dict[str, Any]:
-        return {p.name: self.random.choice(candidates(p)) for p in self.op.scalars}
+        return {p.name: self._draw_scalar(p) for p in self.op.scalars}
+
+    def _draw_scalar(self, p: Parameter) -> Any:
+        return self.random.choice(self.taken.get(p.name) or candidates(p))
+
+    def varied(self, case: Case, turn: int) -> Iterator[Case]:
+        """The case; every third time with other scalars, and every third once more with less."""
+        yield self.with_flags(case) if turn % 3 == 1 else case
+        if turn % 3 == 2:
+            yield from self.with_less(case)
 
     def with_flags(self, case: Case) -> Case:
-        """Truths and choices at random, which change what is done; numbers as they are."""
+        """Truths and choices at random, which change what is done, and one number that the reference takes
+        other than it usually is."""
         flags = [p for p in self.op.scalars if p.kind not in NUMBERS]
-        drawn = {p.name: self.random.choice(candidates(p)) for p in flags}
-        return case.but(scalars={**case.scalars, **drawn})
+        scalars = {**case.scalars, **{p.name: self._draw_scalar(p) for p in flags}}
+        others = {n: [v for v in taken if v != self._usual[n]] for n, taken in self.taken.items()}
+        numbers = [name for name, values in others.items() if values]
+        if numbers:
+            name = numbers[next(self._turns) % len(numbers)]
+            scalars[name] = self.random.choice(others[name])
+        return case.but(scalars=scalars)
 
     def with_less(self, case: Case) -> Iterator[Case]:
         """Once more, without some of its optional inputs: often there is a loop of its own for that."""

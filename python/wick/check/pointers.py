@@ -3,8 +3,8 @@
 The reference is asked. Either it takes places up to the last one of a dim, and refuses what comes after.
 Or, with more rows in front and numbers that are larger by as many, it says the same as before, and
 something else where the numbers have stayed as they were. It is also asked whether it takes any numbers
-at all: these are data. And of an int that is no size, whether more of it is more to do: if not, it may
-be as large as an int can be, a seed say.
+at all: these are data. Of an int that is no size, whether more of it is more to do: if not, it may be as
+large as an int can be, a seed say. And of every number which of the usual values it takes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import draw
 from .case import Case
-from .operator import DTYPES, Operator, Parameter, candidates
+from .operator import DTYPES, NUMBERS, Operator, Parameter, candidates
 from .oracle import cast_floats
 from .reference import Reference
 
@@ -33,7 +33,6 @@ def find_numbers(op: Operator, reference: Reference, pointers: dict[str, str]) -
     """Inputs of whole numbers that are data for all we know: as large as the operator has dims, which
     lengths are not, and the reference takes whatever is there."""
     types = _widest(op)
-    few = Case(op.name, types, {n: (FEW,) if leading else FEW for n, leading in op.dims.items()})
     found = set()
     for p in op.tensors:
         dtype = DTYPES.get(types.get(p.element, p.element), torch.float64)
@@ -41,9 +40,8 @@ def find_numbers(op: Operator, reference: Reference, pointers: dict[str, str]) -
             continue
         if not all(any(dim in size for size in p.sizes) for dim in op.dims):
             continue
-        try:
-            inputs = _inputs(op, reference, few)
-        except RuntimeError:  # no sizes of this operator
+        inputs = _few_inputs(op, reference)
+        if inputs is None:
             continue
         shape, gen = tuple(inputs[p.name].shape), draw.generator(0, p.name)
         inputs[p.name] = draw.values("wide", shape, dtype, gen)
@@ -59,14 +57,40 @@ AT_ONCE_S = 0.25  # a loop that does nothing for torch to see takes longer
 
 def find_large(op: Operator, reference: Reference) -> set[str]:
     """Ints that may be of any size: the reference takes them, and has as much to do as before."""
-    few = Case(op.name, _widest(op), {n: (FEW,) if lead else FEW for n, lead in op.dims.items()})
     ints = [p.name for p in op.scalars if p.kind == "int"]
-    try:
-        inputs = _inputs(op, reference, few) if ints else {}
-    except RuntimeError:  # no sizes of this operator
+    inputs = _few_inputs(op, reference) if ints else None
+    if inputs is None:
         return set()
     usual = _work(op, reference, inputs)
     return {n for n in ints if all(_is_no_more(op, reference, inputs, n, k, usual) for k in LARGER)}
+
+
+def find_taken(op: Operator, reference: Reference) -> dict[str, list[Any]]:
+    """By scalar that is a number its values for which the answer is one of numbers as well."""
+    scalars = [p for p in op.scalars if p.kind in NUMBERS]
+    inputs = _few_inputs(op, reference) if scalars else None
+    if inputs is None:
+        return {}
+    return {
+        p.name: [v for v in candidates(p) if _is_of_numbers(op, reference, {**inputs, p.name: v})]
+        for p in scalars
+    }
+
+
+def _is_of_numbers(op: Operator, reference: Reference, inputs: dict[str, Any]) -> bool:
+    answer = _answers(op, reference, inputs)
+    if answer is None:
+        return False
+    return all(bool(a.isfinite().all()) for a in answer if isinstance(a, torch.Tensor))
+
+
+def _few_inputs(op: Operator, reference: Reference) -> dict[str, Any] | None:
+    """A few of each; None where the operator has no such sizes."""
+    few = Case(op.name, _widest(op), {n: (FEW,) if lead else FEW for n, lead in op.dims.items()})
+    try:
+        return _inputs(op, reference, few)
+    except RuntimeError:
+        return None
 
 
 def _is_no_more(
@@ -103,7 +127,7 @@ def _widest(op: Operator) -> dict[str, str]:
 def _answers(op: Operator, reference: Reference, inputs: dict[str, Any]) -> list[Any] | None:
     try:
         return reference(op, {n: cast_floats(v, torch.float64) for n, v in inputs.items()})
-    except Exception:  # not what the operator is for; or a mistake, which others will tell
+    except (Exception, SystemExit):  # not what it is for; or a mistake, which others will tell
         return None
 
 

@@ -19,7 +19,8 @@ from .shrink import shrink
 WATCHED = "shared"  # of `threads`: the one whose target is built so that it can be watched
 DEATHS = ("crash", "hang", "exit")  # of the process: one fault, whatever was being judged
 CHUNK = 60  # cases that a worker takes at a time
-NOT_AGAIN = "not when the same call was made again: it may depend on the calls before it"
+ALONE = ("values", "autograd")  # what these find needs no call before it
+NOT_AGAIN = "not when the same call was made alone: it depends on the calls before it"
 MOST_KINDS = 3  # faults of one judge of one operator that are followed up
 MOST_DEATHS = 6  # crashes and hangs of one judge of one operator
 # What most faults are found by comes first, whatever the operator; what takes longest last.
@@ -198,9 +199,10 @@ class Run:
         )
         done = answer.done
         if done is None or "operators" not in done:
-            words = answer.crash or (done or {}).get("error") or (done or {}).get("failed")
+            told = done or {}
+            words = told.get("error") or told.get("failed") or _end(answer)
             with self.lock:
-                self.report.errors.append((target, words or f"it ended with {answer.status}"))
+                self.report.errors.append((target, words))
             return
         if not done["operators"] and target.device == self._first_device():
             with self.lock:
@@ -491,7 +493,22 @@ class Run:
         if known is not None or len(kinds) >= MOST_KINDS:
             return
         smallest = case if self.options.case else self._shrink(worker, job, case, finding)
-        self._record(job, smallest, self._words_for(worker, job, smallest, finding), case)
+        if job.judge in ALONE and not self.options.case:
+            self._tell_alone(worker, job, smallest, case, finding)
+        else:
+            self._record(job, smallest, self._words_for(worker, job, smallest, finding), case)
+
+    def _tell_alone(
+        self, worker: Worker, job: Job, smallest: Case, case: Case, finding: Finding
+    ) -> None:
+        """As it is where nothing was called before, since that is what the printed line will do. What was made
+        small may have failed for what earlier calls had left."""
+        for tried in (smallest, case) if smallest != case else (case,):
+            worker.renew()
+            told = self._words_for(worker, job, tried, finding)
+            if NOT_AGAIN not in told.details:
+                break
+        self._record(job, tried, told, case)
 
     def _record(self, job: Job, smallest: Case, finding: Finding, case: Case) -> None:
         with self.lock:
@@ -539,11 +556,7 @@ class Run:
         for again in result.findings:
             if again.kind == finding.kind:
                 return finding if self.options.first else again
-        told = (
-            [*finding.details, NOT_AGAIN]
-            if job.judge in ("values", "autograd")
-            else finding.details
-        )
+        told = [*finding.details, NOT_AGAIN] if job.judge in ALONE else finding.details
         return replace(finding, details=told)
 
 
@@ -561,6 +574,14 @@ def _ending(answer: Answer) -> str:
     if answer.crash or answer.status < 0:
         return f"crashes ({answer.crash or f'signal {-answer.status}'})"
     return f"ends the process (exit status {answer.status})"
+
+
+def _end(answer: Answer) -> str:
+    """Before there was anything to judge."""
+    who = "the reference" if answer.phase == "reference" else "it"
+    return (
+        f"{who} takes more than {answer.hung:.0f} s" if answer.hung else f"{who} {_ending(answer)}"
+    )
 
 
 def _main_judge(job: Job) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +20,7 @@ from . import draw, guarded
 from .case import Case
 from .operator import DTYPES, NUMBERS, Operator, Parameter, candidates
 from .oracle import ByGradient, ByReference, ByWidest, Oracle, Unanswered, working_type
-from .pointers import find_large, find_numbers, find_pointers, is_for_finding
+from .pointers import find_large, find_numbers, find_pointers, find_taken, is_for_finding
 from .reference import Reference, ReferenceError, broken, is_for_memory, words_of
 
 Phase = Callable[[str], None]
@@ -28,6 +29,7 @@ CPU = torch.device("cpu")
 MISFITS = (ValueError, IndexError, ArithmeticError, AssertionError)
 SEEDS, MORE = 8, 8  # of _sensitivity
 WHOLE = {kind: kind for kind in ("zeros", "constant", "ties", "positive")}  # also for bytes
+HUGE = 1 << 30  # bytes
 
 
 class Unfit(Exception):
@@ -148,6 +150,8 @@ class Forward:
             about, outputs, _, _ = op.plan(case)
         except RuntimeError as error:
             raise Unfit(str(error)) from error
+        if self.device.type == "cpu" and any(_is_huge(a) for a in (*about, *outputs) if a):
+            raise Unfit("a tensor of more than 1 GiB, which only `huge` judges")
         inputs = self._draw(case, about)
         own = self._own_inputs(case)
         for p in op.inputs:
@@ -233,31 +237,45 @@ class Forward:
     def _draw_tensor(
         self, case: Case, p: Parameter, shape: tuple[int, ...], dtype: torch.dtype
     ) -> torch.Tensor:
+        data = -1 if self.operator.is_whole(case.types) else 0
         if not is_for_finding(self.operator, p, dtype):
-            return tensor(case, p.name, shape, dtype, -1 if self.operator.is_whole else 0)
+            return tensor(case, p.name, shape, dtype, data)
         if dtype.itemsize == 1 and self.reference is not None and case.seed % 2:
             # Bytes may be data: as indices they are too large, as the reference will say.
             return tensor(case.but(values=WHOLE.get(case.values, "wide")), p.name, shape, dtype)
         if p.name in self.numbers and case.seed % 2:
-            return tensor(case, p.name, shape, dtype, -1 if self.operator.is_whole else 0)
+            return tensor(case, p.name, shape, dtype, data)
         return tensor(case, p.name, shape, dtype, self._below(case, p))
 
     @functools.cached_property
     def pointers(self) -> dict[str, str]:
         """By input the dim that its numbers are places in, as far as the reference knows."""
-        return {} if self.reference is None else find_pointers(self.operator, self.reference)
+        return self._ask(find_pointers) or {}
 
     @functools.cached_property
     def numbers(self) -> set[str]:
         """Inputs of whole numbers that may be anything, as far as the reference knows."""
-        if self.reference is None:
-            return set()
-        return find_numbers(self.operator, self.reference, self.pointers)
+        pointers = self.pointers
+        return self._ask(lambda op, reference: find_numbers(op, reference, pointers)) or set()
 
     @functools.cached_property
     def large_ints(self) -> set[str]:
         """Ints that may be as large as they can be, as far as the reference knows."""
-        return set() if self.reference is None else find_large(self.operator, self.reference)
+        return self._ask(find_large) or set()
+
+    @functools.cached_property
+    def taken(self) -> dict[str, list[Any]]:
+        """Values of scalars that are numbers, as far as the reference knows them."""
+        return self._ask(find_taken) or {}
+
+    def _ask(self, find: Callable[[Operator, Reference], Any]) -> Any:
+        """None where there is no reference to ask. One that hangs or dies does so as itself."""
+        if self.reference is None:
+            return None
+        self.phase("reference")
+        found = find(self.operator, self.reference)
+        self.phase("judge")
+        return found
 
     def _below(self, case: Case, p: Parameter) -> int:
         dim = self.pointers.get(p.name)
@@ -398,6 +416,12 @@ class Backward:
                 value = draw.arrange(layout, tuple(kept.shape), lambda _, k=kept: k, gen)
             values.append(value)
         return values
+
+
+def _is_huge(about: Any) -> bool:
+    """Of which a guarded call keeps the tail alone (src/trial/zone.c)."""
+    shape, kind = about[:2]
+    return math.prod(shape) * DTYPES[kind].itemsize >= HUGE
 
 
 def _about(value: torch.Tensor | None) -> Any:

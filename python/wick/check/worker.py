@@ -7,9 +7,10 @@
 Requests and answers are lines of JSON:
 
     {"do": "describe", ...}  ->  {"done": {...}}
-    {"do": "judge", ...}     ->  {"phase": "reference"}  {"phase": "operator"} ...  {"done": {...}}
-                                 or {"crash": "..."} and then {"died": -11}
+    {"do": "judge", ...}     ->  {"done": {...}}, or {"crash": "..."} and then {"died": -11}
     {"do": "renew"}          ->  {"done": {}}      the next request goes to a new child
+
+Where the child is meanwhile stands on a page (phases.py).
 """
 
 from __future__ import annotations
@@ -26,15 +27,17 @@ import traceback
 import warnings
 from typing import Any
 
+from .phases import Phases
+
 GPUS = ("/dev/nvidiactl", "/dev/dxg")
 
 # ---- the zygote ----
 
 
 class Zygote:
-    def __init__(self, requests: int, answers: int) -> None:
+    def __init__(self, requests: int, answers: int, phases: Phases) -> None:
         self.requests = os.fdopen(requests, "r", encoding="utf-8")
-        self.answers = answers
+        self.answers, self.phases = answers, phases
         self.pid = 0
         self.to_child = self.from_child = -1
 
@@ -53,7 +56,7 @@ class Zygote:
         os.close(self.from_child)
         status = 1
         try:
-            Child(child_in, child_out).serve()
+            Child(child_in, child_out, self.phases).serve()
             status = 0
         except BaseException:
             traceback.print_exc()
@@ -110,11 +113,11 @@ class Zygote:
 
 
 class Child:
-    def __init__(self, requests: int, answers: int) -> None:
+    def __init__(self, requests: int, answers: int, phases: Phases) -> None:
         from .. import _wick
 
         self.requests = os.fdopen(requests, "r", encoding="utf-8")
-        self.answers = answers
+        self.answers, self.phase = answers, phases.begin
         self.bench: Any = None
         if "WICK_CHECK_LOUD" not in os.environ:  # nothing that an operator or torch prints is ours
             quiet = os.open(os.devnull, os.O_WRONLY)
@@ -128,12 +131,10 @@ class Child:
     def say(self, what: dict[str, Any]) -> None:
         os.write(self.answers, (json.dumps(what) + "\n").encode())
 
-    def phase(self, name: str) -> None:
-        self.say({"phase": name})
-
     def serve(self) -> None:
         for line in self.requests:
             request = json.loads(line)
+            self.phase("judge")
             with self.turn(request["target"]["device"]):
                 done = self.answer(request)
             self.say({"done": done})
@@ -194,7 +195,7 @@ def _imports_start_cuda() -> bool:
     return any(map(os.path.exists, GPUS)) and by_nvml() < 0
 
 
-def main(requests: int, answers: int) -> None:
+def main(requests: int, answers: int, page: int) -> None:
     """As a process of its own. What children need is imported before the first of them is forked."""
     from . import bench, noise  # noqa: F401
 
@@ -202,7 +203,7 @@ def main(requests: int, answers: int) -> None:
         noise.warm_up()
     gc.freeze()  # modules are not looked at again by children's collections
     with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
-        Zygote(requests, answers).serve()
+        Zygote(requests, answers, Phases(page)).serve()
 
 
 if __name__ == "__main__":

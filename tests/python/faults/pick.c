@@ -11,6 +11,7 @@
  *    7  forward    the index is kept in 16 bits
  *    8  huge       where a row begins is kept in 32 bits
  *    9  huge       where a row of the gradient begins is kept in 32 bits
+ *   10  refuse     the row behind the last one is picked
  */
 #include <wick/op.h>
 
@@ -31,7 +32,7 @@ WICK_IMPL wick_status pick_cpu(wick_ctx *ctx, const T *x, const int64_t *index, 
         int64_t at = FAULT == 1 ? (int8_t)index[m] : index[m];
         if (FAULT == 1 && at < 0) at += 128;
         if (FAULT == 7) at = (uint16_t)at;
-        if (at < 0 || at >= N) {
+        if (at < 0 || at >= N + (FAULT == 10)) {
             if (FAULT != 2) free(room);
             return wick_fail(ctx, WICK_EINVAL, "index[%lld] is %lld, expected less than %lld",
                              (long long)m, (long long)at, (long long)N);

@@ -24,6 +24,7 @@ from ..operator import COUNTS, DTYPES, Operator
 from ..plan import PACK
 from ..pointers import is_for_finding
 from ..subject import Backward, Forward
+from .batch import batch_dims
 from .values import place
 
 ELEMENTS = 2**31 + 2**21
@@ -35,10 +36,14 @@ BEFORE = 30_011  # rows of zeros, to see whether they make a difference
 def plan_huge(op: Operator, packs: bool = False) -> list[Case]:
     """One dim is large. Another one in a further case where no tensor ties the two together: those
     beside it in a tensor are of a row, or of parameters, and small in life; or where a result may be
-    a place in it. packs: once more with rows that can be loaded in packs. Where an input may hold places
-    in it, once more in the least type that does."""
-    found, tied = [], set()
+    a place in it. Of those beside it the last of a matrix is large as well, on the CPU, since a matrix
+    may have so many elements by itself. packs, on a GPU: once more with rows that can be loaded in packs.
+    Where an input may hold places in it, once more in the least type that does."""
+    found, tied, inner = [], set(), None
+    in_matrix = set() if packs else _dims_of_matrices(op)
     for dim, case in _cases(op).items():
+        if dim in tied & in_matrix:
+            inner = case
         if dim not in tied or dim in op.counted_dims:
             found.append(case)
             tied |= _tied_to(op, dim)
@@ -48,7 +53,14 @@ def plan_huge(op: Operator, packs: bool = False) -> list[Case]:
             narrow = _cases(op, places="i32").get(dim, case)
             if narrow != case and _rows(op, narrow, dim) < 2**31 and _may_be_pointed_to(op, dim):
                 found.append(narrow)
-    return found
+    return found if inner is None else [*found, inner]
+
+
+def _dims_of_matrices(op: Operator) -> set[str]:
+    """Of results: two or more that are no batch."""
+    batch = {*batch_dims(op), *(n for n, leading in op.dims.items() if leading), *op.counted_dims}
+    sizes = [{s for s in p.sizes if s in op.dims} - batch for p in op.outputs if p.is_tensor]
+    return {dim for dims in sizes if len(dims) > 1 for dim in dims}
 
 
 def _may_be_pointed_to(op: Operator, dim: str) -> bool:

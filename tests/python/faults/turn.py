@@ -1,0 +1,5 @@
+"""What turn means."""
+
+
+def turn(x):
+    return x.transpose(-1, -2)
