@@ -55,7 +55,8 @@ def sound() -> Report:
 def test_there_are_many_and_of_every_kind() -> None:
     assert len(PLANTED) >= 100
     judges = {p.judge for p in PLANTED}
-    assert judges == {"forward", "gradient", "memory", "repeat", "threads", "leak", "huge"}
+    wanted = {"forward", "gradient", "memory", "repeat", "threads", "leak", "refuse", "huge"}
+    assert judges == wanted
     assert len({str(p) for p in PLANTED}) == len(PLANTED)
 
 

@@ -493,7 +493,7 @@ class Run:
         if known is not None or len(kinds) >= MOST_KINDS:
             return
         smallest = case if self.options.case else self._shrink(worker, job, case, finding)
-        if job.judge in ALONE and not self.options.case:
+        if job.judge in ALONE and not (self.options.case or self.options.first):
             self._tell_alone(worker, job, smallest, case, finding)
         else:
             self._record(job, smallest, self._words_for(worker, job, smallest, finding), case)
