@@ -50,7 +50,8 @@ static wick_status trial_empty(wick_ctx *ctx, wick_dtype dtype, int device_type,
     if (!place->zone.reserved) WICK_TRY(wick_zone_open(ctx, &wish, &place->zone));
     place->zone.owner = t;
     /* Another byte for scratch: what is copied from it is not taken for what was never written. */
-    wick_zone_fill(&place->zone, place->scratch ? t->options.fill ^ 1 : t->options.fill);
+    const uint8_t fill = (uint8_t)(t->options.fill ^ (place->scratch ? 0x80 : 0));
+    wick_zone_fill(&place->zone, fill);
     if (dim) memcpy(place->size, size, (size_t)dim * sizeof *size);
     wick_shape_contiguous_strides(dim, size, place->stride);
     *out = (wick_tensor){.data = place->zone.data,

@@ -170,7 +170,7 @@ typedef struct wick_trial_options {
     bool at_end; /* else tensors begin where a guard ends */
     uint32_t
         shift; /* bit k: tensor k (inputs, then results) begins an element later, unless at_end */
-    uint8_t fill; /* what results hold before the call; scratch, that with its lowest bit changed */
+    uint8_t fill; /* what results hold before the call; scratch, with the other highest bit */
     int threads;
     wick_order order;
     uint64_t seed;

@@ -97,7 +97,7 @@ static wick_status use_scratch(wick_ctx *ctx, const wick_slot *slot)
     float *w = slot[2].p;
     (void)ctx;
     cr_assert_eq((uintptr_t)w % 64, 0);
-    cr_assert_eq(*(const uint8_t *)slot[2].p, 0x7e);
+    cr_assert_eq(*(const uint8_t *)slot[2].p, 0xff);
     w[slot[3].i] = 0;
     memset(slot[1].p, 0, (size_t)slot[3].i * 4);
     return WICK_OK;
