@@ -2,8 +2,9 @@
 
 The clocks are taken as they are found, and noted before and after. A warm figure is a train of calls
 between two events, so it is what a program that calls the operator gets: where launching takes
-longer than computing, it is the launch; the thread that does it is held on one CPU. A cold one has an event before and behind each call; the
-write that empties the cache runs meanwhile, so launching is hidden in it.
+longer than computing, it is the launch; the thread that does it is held on one CPU. A cold one has an
+event before and behind each call; the write that empties the cache runs meanwhile, so launching is
+hidden in it.
 """
 
 from __future__ import annotations

@@ -43,6 +43,7 @@ COUNTED = 2**24 + 100_003
 BUDGET = 1_500_000  # elements of a tensor whose sizes are drawn
 LARGE_INTS = (2**32 + 5, 2**53 + 2**33 + 9)  # more than 32 bits hold, and more than a double does
 MOST_TYPES = 12  # choices of element types
+MOST_FLAGS = 200  # ways in which truths and choices go together
 SWEEP_VALUES = ("normal", "positive", "wide", "ties")
 SHAPES_OF_LEADING: tuple[tuple[int, ...], ...] = (
     (),
@@ -67,6 +68,7 @@ class Planner:
         self.op, self.seed, self.taken = operator, seed, taken or {}
         self.only_types = types
         self._turns = itertools.count()
+        self._flags = itertools.cycle(self._together())
         self._usual = {p.name: candidates(p)[0] for p in operator.scalars}
         self.random = random.Random(f"{seed} {operator.name}")
         self.counter = itertools.count(seed * 100_000)
@@ -359,6 +361,14 @@ class Planner:
     def _draw_scalar(self, p: Parameter) -> Any:
         return self.random.choice(self.taken.get(p.name) or candidates(p))
 
+    def _together(self) -> list[dict[str, Any]]:
+        """What truths and choices may be together, in some order."""
+        flags = [p for p in self.op.scalars if p.kind not in NUMBERS]
+        each = itertools.product(*(candidates(p) for p in flags))
+        found = [dict(zip((p.name for p in flags), c)) for c in itertools.islice(each, MOST_FLAGS)]
+        random.Random(self.seed).shuffle(found)
+        return found
+
     def varied(self, case: Case, turn: int) -> Iterator[Case]:
         """The case; every third time with other scalars, and every third once more with less."""
         yield self.with_flags(case) if turn % 3 == 1 else case
@@ -366,10 +376,9 @@ class Planner:
             yield from self.with_less(case)
 
     def with_flags(self, case: Case) -> Case:
-        """Truths and choices at random, which change what is done, and one number that the reference takes
-        other than it usually is."""
-        flags = [p for p in self.op.scalars if p.kind not in NUMBERS]
-        scalars = {**case.scalars, **{p.name: self._draw_scalar(p) for p in flags}}
+        """Truths and choices, which change what is done, all together in turns, and one number that the
+        reference takes other than it usually is."""
+        scalars = {**case.scalars, **next(self._flags)}
         others = {n: [v for v in taken if v != self._usual[n]] for n, taken in self.taken.items()}
         numbers = [name for name, values in others.items() if values]
         if numbers:
