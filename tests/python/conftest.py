@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from cached import Room
 from support import ADD, ADD_IN_PLACE, Made, fresh, write
 from zygote import Zygote
@@ -21,6 +23,13 @@ def no_cache_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
         patch.setenv("WICK_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         patch.delenv("WICK_CACHE_SIZE", raising=False)
         yield
+
+
+@pytest.fixture(autouse=True)
+def same_numbers_in_every_run() -> None:
+    """A test that fails once fails again: whatever is drawn is the same, in any order of tests."""
+    random.seed(0)
+    torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session")

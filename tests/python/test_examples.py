@@ -128,7 +128,8 @@ def test_c_program_links_neither_python_nor_torch(host: Path, module: Path) -> N
     assert "libwick.so => " in libraries
     assert "not found" not in libraries
     for linked in (libraries, run_well("ldd", module)):
-        assert not re.search(r"python|torch|c10|stdc\+\+", linked.replace(str(PACKAGE), ""))
+        names = re.sub(r"\(0x[0-9a-f]+\)", "", linked)  # an address may well have c10 in it
+        assert not re.search(r"python|torch|c10|stdc\+\+", names.replace(str(PACKAGE), ""))
 
 
 def test_module_of_the_c_program_is_the_same_in_python(module: Path) -> None:
