@@ -47,7 +47,8 @@ WICK_HOST_FN WICK_PRINTF(3, 4) wick_status
 }
 
 /* Runs body(arg, begin, end) over pieces of [0, n) of at least `grain` items, on torch's threads
- * inside torch. Returns when all are done, with the first failure if there was one. */
+ * inside torch. They may be cut anywhere, not only at multiples of the grain, and the last may be
+ * shorter. Returns when all are done, with the first failure if there was one. */
 WICK_HOST_FN wick_status wick_parallel(wick_ctx *ctx, int64_t n, int64_t grain, wick_body body,
                                        void *arg)
 {

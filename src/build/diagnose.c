@@ -341,29 +341,62 @@ static bool is_chain(span line)
     return begins(line, "In file included from ") || begins(line, "                 from ");
 }
 
+/* In which function the next one is, and what that was inlined into. */
+static bool is_head(span line)
+{
+    return find_in(line, ": In function ") || find_in(line, ": At top level:") ||
+           begins(line, "In function ") || begins(line, "    inlined from ");
+}
+
+static void add_line(wick_text *out, span line)
+{
+    wick_text_addn(out, line.start, line.size);
+    wick_text_add(out, "\n");
+}
+
+/* The same warning comes once per element type, and once per place that it was inlined into. */
+static bool is_told(const wick_text *out, span line)
+{
+    wick_text words = {0};
+    bool told;
+    add_line(&words, line);
+    told = strstr(wick_text_str(out), wick_text_str(&words));
+    wick_text_free(&words);
+    return told;
+}
+
 void wick_diagnose_warnings(wick_text *out, const wick_process *result, const char *folder)
 {
     const char *at = wick_text_str(&result->output);
-    wick_text words = {0}, chain = {0};
+    wick_text chain = {0}, head = {0};
+    diagnostic d;
     span line;
-    bool ours = false; /* a warning about the unit itself, and the lines that belong to it */
+    bool skipped = false; /* a warning about the unit itself or told before, with all its lines */
+    bool hidden = false;  /* a note of one that is told, about the unit itself */
     if (!out) return;
     while (next_line(&at, &line)) {
         if (is_chain(line)) {
-            wick_text_printf(&chain, "%.*s\n", (int)line.size, line.start);
+            add_line(&chain, line);
             continue;
         }
-        if (is_next(line)) ours = find_in(line, folder) || find_in(line, " generated.");
-        if (!ours && !strstr(wick_text_str(&chain), folder))
-            wick_text_add(&words, wick_text_str(&chain));
+        if (!strstr(wick_text_str(&chain), folder)) wick_text_add(&head, wick_text_str(&chain));
         wick_text_free(&chain);
-        if (ours) continue;
-        wick_text_addn(&words, line.start, line.size);
-        wick_text_add(&words, "\n");
+        if (is_head(line)) {
+            if (!find_in(line, folder)) add_line(&head, line);
+            continue;
+        }
+        if (read_place(line, ": note: ", &d)) {
+            hidden = find_in(line, folder);
+        } else if (is_next(line)) {
+            skipped = find_in(line, folder) || find_in(line, " generated.") || is_told(out, line);
+            hidden = false;
+        }
+        if (!skipped && !hidden) {
+            wick_text_add(out, wick_text_str(&head));
+            add_line(out, line);
+        }
+        wick_text_free(&head);
     }
-    /* The same warning comes once per element type. */
-    if (!strstr(wick_text_str(out), wick_text_str(&words)))
-        wick_text_add(out, wick_text_str(&words));
-    wick_text_free(&words);
     wick_text_free(&chain);
+    wick_text_free(&head);
 }

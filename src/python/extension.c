@@ -469,8 +469,8 @@ PyDoc_STRVAR(
     "trial(namespace, name, args, wanted, settings)\n--\n\n"
     "A guarded call on the CPU. args: None, a number, a str, (sizes,) for a shape or\n"
     "(address, type, sizes, strides, in_zone) for a tensor; wanted: a bool per output;\n"
-    "settings: (at_end, shift, fill, threads, order, seed, repeats, meetings). A dict comes "
-    "back.");
+    "settings: (at_end, shift, fill, threads, order, seed, repeats, meetings, room). A dict "
+    "comes back.");
 
 PyDoc_STRVAR(trial_together_doc,
              "trial_together(namespace, name, calls, wanted, settings, rounds)\n--\n\n"

@@ -99,9 +99,10 @@ static bool read_options(PyObject *tuple, wick_trial_options *out)
 {
     int at_end, order, fill;
     long long repeats, meetings;
+    Py_ssize_t room;
     unsigned long long seed;
-    if (!PyArg_ParseTuple(tuple, "pIiiiKLL", &at_end, &out->shift, &fill, &out->threads, &order,
-                          &seed, &repeats, &meetings))
+    if (!PyArg_ParseTuple(tuple, "pIiiiKLLn", &at_end, &out->shift, &fill, &out->threads, &order,
+                          &seed, &repeats, &meetings, &room))
         return false;
     out->at_end = at_end != 0;
     out->fill = (uint8_t)fill;
@@ -109,6 +110,7 @@ static bool read_options(PyObject *tuple, wick_trial_options *out)
     out->seed = seed;
     out->repeats = repeats;
     out->meetings = meetings;
+    out->room = room > 0 ? (size_t)room : 0;
     return true;
 }
 

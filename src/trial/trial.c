@@ -44,6 +44,7 @@ static wick_status trial_empty(wick_ctx *ctx, wick_dtype dtype, int device_type,
                            .alignment = place->scratch ? SCRATCH_ALIGNMENT : each,
                            .at_end = t->options.at_end,
                            .shift = shift_of(t, place->param, each),
+                           .room = t->options.room,
                            .writable = true,
                            .folded = true};
     if (place->zone.bytes != wish.bytes) wick_zone_close(&place->zone);
@@ -137,6 +138,7 @@ static wick_status place_input(wick_ctx *ctx, wick_trial *t, const wick_trial_ar
                            .alignment = each ? each : 1,
                            .at_end = t->options.at_end,
                            .shift = shift_of(t, param, each),
+                           .room = t->options.room,
                            .writable = true};
     WICK_TRY(wick_zone_open(ctx, &wish, &t->input[i]));
     t->zone_of[i] = i;

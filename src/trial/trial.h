@@ -47,6 +47,7 @@ typedef struct wick_zone_wish {
     bool at_end;
     size_t shift; /* bytes by which data begins behind the start of a page, unless at_end */
     bool writable;
+    size_t room; /* bytes on both sides that may be used, and are looked at by wick_zone_inspect */
     bool folded; /* of a huge zone only the tail is memory of its own (wick_zone_tail) */
 } wick_zone_wish;
 
@@ -176,6 +177,7 @@ typedef struct wick_trial_options {
     uint64_t seed;
     int64_t repeats;  /* calls in all, 1 at least */
     int64_t meetings; /* fewer, once pieces have met so often (wick_schedule); 0: all of them */
+    size_t room;      /* bytes on both sides of each tensor that a call may use */
 } wick_trial_options;
 
 enum { TRIAL_MAX_ZONES = 2 * WICK_MAX_PARAMS };

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support import ADD, HEAD, build_module, fresh, spell
+from support import ADD, HEAD, build_module, command, fresh, spell
 
 import wick
 
@@ -363,6 +363,16 @@ def test_warnings_are_shown_and_not_fatal(source: Source) -> None:
         loaded = wick.load(path)
     assert seen[0].filename == __file__
     assert getattr(loaded, name)(torch.ones(2)).tolist() == [1.0, 1.0]
+
+
+def test_a_warning_of_every_type_is_told_once(source: Source) -> None:
+    """Beside one that has other words for each type."""
+    odd = '(void)ctx; int unused_one; __builtin_printf("%d", x[0]);'
+    _, path = source(COPY.replace("(void)ctx;", odd))
+    words = [command(), "build", path, "-o", path.with_suffix(".so")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stderr.count("unused variable") == 1, done.stderr
+    assert done.stderr.count("warning: ") > 2, done.stderr
 
 
 def test_warnings_of_types_built_later_do_not_disturb_a_call(source: Source, recwarn) -> None:

@@ -111,7 +111,9 @@ def test_profiles_are_what_they_promise(dtype: torch.dtype) -> None:
     assert ((tiny != 0) & (tiny.abs() < info.tiny)).any()
     assert drawn("positive", dtype).min() > 0
     assert drawn("ties", dtype).unique().numel() == 7
-    assert not drawn("zeros", dtype).any() and drawn("constant", dtype).unique().numel() == 1
+    zeros = drawn("zeros", dtype)
+    assert not zeros.any() and zeros.signbit().any() and not zeros.signbit().all()
+    assert drawn("constant", dtype).unique().numel() == 1
     # Near the limit only where sums have more room than the type.
     near = drawn("big", dtype).abs().max() > 0.5 * info.max
     assert bool(near) == (dtype == torch.float16)
@@ -320,6 +322,17 @@ def test_what_is_too_large_for_the_type_is_infinite() -> None:
     assert not judge(
         torch.tensor([1000, -math.inf, 65504], dtype=torch.half), big, torch.float32, no_samples
     ).ok
+
+
+def test_what_vanishes_when_squared_may_vanish_in_f64() -> None:
+    """There is nothing wider; in f32 there is, and the reference is asked."""
+    for dtype, accumulator, fine in (
+        (torch.float64, torch.float64, True),
+        (torch.float32, torch.float32, False),
+    ):
+        few = torch.tensor([8 * torch.finfo(dtype).tiny], dtype=torch.float64)
+        assert judge(torch.zeros(1, dtype=dtype), few, accumulator, no_samples).ok == fine
+        assert not judge(torch.zeros(1, dtype=dtype), 1000 * few, accumulator, no_samples).ok
 
 
 def test_where_a_tie_decides_either_is_right() -> None:
@@ -583,8 +596,10 @@ def test_inputs_that_are_only_read_may_be_the_same(make: Any) -> None:
         "                             float *d, int64_t M, int64_t D, int64_t N)\n"
         "{ (void)c, (void)x, (void)y, (void)z, (void)d, (void)M, (void)D, (void)N; return WICK_OK; }\n"
     )
-    (case,) = Planner(Operator("local", made.name), 0).aliases()
-    assert case.layouts == {"y": "is-x"} and case.dims["M"] == case.dims["N"]
+    cases = list(Planner(Operator("local", made.name), 0).aliases())
+    assert [case.values for case in cases] == ["normal", "special"]
+    for case in cases:
+        assert case.layouts == {"y": "is-x"} and case.dims["M"] == case.dims["N"]
 
 
 def test_a_size_with_a_default_may_be_left_out_of_a_case(make: Any) -> None:
@@ -605,8 +620,10 @@ def test_a_matrix_that_is_multiplied_with_itself_is_square(make: Any) -> None:
         "                             int64_t M, int64_t K, int64_t N)\n"
         "{ (void)c, (void)a, (void)b, (void)y, (void)M, (void)K, (void)N; return WICK_OK; }\n"
     )
-    (case,) = Planner(Operator("local", made.name), 0).aliases()
-    assert case.layouts == {"b": "is-a"} and len(set(case.dims.values())) == 1
+    cases = list(Planner(Operator("local", made.name), 0).aliases())
+    assert [case.values for case in cases] == ["normal", "special"]
+    for case in cases:
+        assert case.layouts == {"b": "is-a"} and len(set(case.dims.values())) == 1
 
 
 def test_large_sizes_are_odd_and_also_such_that_packs_fit() -> None:

@@ -85,6 +85,45 @@ Test(zone, what_is_written_into_the_slack_is_told)
     wick_zone_close(&start);
 }
 
+Test(zone, a_number_added_to_the_slack_is_told)
+{
+    double next;
+    wick_zone zone;
+    wick_text said = {0};
+    make_zone(&zone, 100, false, 0);
+    memcpy(&next, zone.data + 104, sizeof next);
+    next += 1;
+    memcpy(zone.data + 104, &next, sizeof next);
+    wick_zone_inspect(&zone, &said);
+    cr_assert(strstr(wick_text_str(&said), "past the end of y"), "%s", wick_text_str(&said));
+    wick_text_free(&said);
+    wick_zone_close(&zone);
+}
+
+Test(zone, room_may_be_used_and_is_told_of)
+{
+    wick_zone zone;
+    wick_text said = {0};
+    for (int at_end = 0; at_end < 2; at_end++) {
+        wick_zone_wish wish = {.label = "y",
+                               .bytes = 16,
+                               .alignment = 16,
+                               .at_end = at_end != 0,
+                               .room = 5000,
+                               .writable = true};
+        cr_assert_eq(wick_zone_open(&test_ctx, &wish, &zone), WICK_OK);
+        zone.data[-5000] = 1;
+        zone.data[16 + 4999] = 1;
+        wick_zone_inspect(&zone, &said);
+        wick_zone_close(&zone);
+    }
+    cr_assert_str_eq(wick_text_str(&said), "it wrote 5000 bytes before the start of y\n"
+                                           "it wrote 4999 bytes past the end of y\n"
+                                           "it wrote 5000 bytes before the start of y\n"
+                                           "it wrote 4999 bytes past the end of y\n");
+    wick_text_free(&said);
+}
+
 Test(zone, at_the_end_data_is_aligned)
 {
     wick_zone zone;

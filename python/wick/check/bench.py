@@ -21,7 +21,19 @@ from . import reference as references
 from .case import Case, CaseError
 from .device import DeviceLost
 from .finding import Result
-from .judges import again, autograd, batch, doors, huge, leaks, shared, stream, threads, values
+from .judges import (
+    again,
+    autograd,
+    batch,
+    bounds,
+    doors,
+    huge,
+    leaks,
+    shared,
+    stream,
+    threads,
+    values,
+)
 from .operator import Operator
 from .plan import Planner
 from .subject import Backward, Forward
@@ -216,6 +228,8 @@ class Bench:
             yield "stream", {"stream"}, plan.few((33, 70_001))
         if not backward:
             yield "refuse", {"refuse"}, plan.tiny(1)
+            if self.device.type == "cpu" and forward.pointers:
+                yield "bounds", {"refuse"}, plan.tiny(1)
             yield "opcheck", {"opcheck"}, plan.tiny(1, usual=True)
             if self.device.type == "cpu" and batch.batch_dims(own):
                 yield "batch", {"opcheck"}, itertools.islice(plan.tiny(1, usual=True), 2)
@@ -266,6 +280,8 @@ class Bench:
             return autograd.judge_autograd(subject, case)
         if judge == "refuse":
             return doors.judge_refusals(subject, case)
+        if judge == "bounds":
+            return bounds.judge_bounds(subject, case)
         if judge == "batch":
             return batch.judge_batch(subject, case)
         assert judge == "opcheck", judge

@@ -20,6 +20,9 @@ FREE = 8.0  # roundings in the accumulator's precision that need no explanation
 # In f64 the reference is no better itself, and what is wrong, by a constant of single precision say, is so by
 # far more.
 FREE_F64 = 256.0
+VANISHES = (
+    16.0  # and there so many of the smallest numbers are 0: their squares are, nothing is wider
+)
 PIECE = 1 << 18  # elements that are compared at a time: what fits into caches
 SAFETY, SAFETY_F64 = 4.0, 16.0  # a few random runs do not meet the worst case
 SAFETY_GRADIENT = 6.0  # and a backward by hand is seldom autograd's formula
@@ -144,7 +147,8 @@ def _judge_piece(
     computed_in = accumulator if accumulator.is_floating_point else torch.float64
     wide = got.dtype == torch.float64
     unit = (FREE_F64 if wide else FREE) * torch.finfo(computed_in).eps
-    relative, absolute = kind.eps / 2 + unit, kind.smallest_normal * (1 if wide else kind.eps)
+    relative, absolute = kind.eps / 2 + unit, kind.smallest_normal
+    absolute *= VANISHES if wide else kind.eps
     share = (g - e).abs_().div_(e.abs().mul_(relative).add_(absolute))
     worst = float(share.max()) if share.numel() else 0.0
     if worst <= 1.0:  # most are: all finite and fine by themselves

@@ -34,7 +34,8 @@ class Limits:
     judge: float = 60.0
 
     def of(self, phase: str) -> float:
-        return {"operator": self.operator, "reference": self.reference}.get(phase, self.judge)
+        known = {"operator": self.operator, phases.OUTSIDE: self.operator}
+        return {**known, "reference": self.reference}.get(phase, self.judge)
 
 
 @dataclass

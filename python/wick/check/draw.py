@@ -16,7 +16,7 @@ PROFILES = {
     "offset": "far from 0 as compared with their spread",
     "ties": "small whole numbers, many of them equal",
     "constant": "all the same",
-    "zeros": "all 0",
+    "zeros": "all 0, some of them -0",
     "late": "0 but for the last hundred, and the largest at an odd place",
     "nan": "NaN here and there",
     "inf": "infinities here and there",
@@ -77,7 +77,7 @@ def _floats(
     if profile == "constant":
         return torch.full(shape, 0.7, dtype=torch.float64)
     if profile == "zeros":
-        return torch.zeros(shape, dtype=torch.float64)
+        return torch.where(torch.rand(shape, generator=gen) < 0.25, -0.0, 0.0).double()
     normal = torch.randn(shape, generator=gen, dtype=torch.float64)
     if profile == "wide":
         return normal * torch.exp2(torch.randint(-6, 10, shape, generator=gen).double())

@@ -33,11 +33,12 @@ class Manner:
     seed: int = 0
     repeats: int = 1
     meetings: int = 0  # fewer repeats, once pieces of loops have run at the same time so often
+    room: int = 0  # bytes on both sides of each tensor that may be used, and are told of
 
     def settings(self) -> tuple[Any, ...]:
         return (
             *(self.at_end, self.shift, self.fill, self.threads, self.order, self.seed),
-            *(self.repeats, self.meetings),
+            *(self.repeats, self.meetings, self.room),
         )
 
 

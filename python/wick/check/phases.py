@@ -10,7 +10,8 @@ import mmap
 import os
 import struct
 
-NAMES = ("judge", "operator", "reference")
+OUTSIDE = "outside"  # at the operator, which was given what may well end it
+NAMES = ("judge", "operator", "reference", OUTSIDE)
 _PAGE = struct.Struct("<QQ")  # how often it has changed, and the index of its name
 
 

@@ -164,7 +164,8 @@ class Planner:
                 dims = self.odd_dims(2000)
                 sizes = {self.op.dims[name]: dims[name] for name in equal}
                 dims |= {name: sizes[self.op.dims[name]] for name in equal}
-                yield self.base(types, dims, layouts={later: f"is-{first}"})
+                for values in ("normal", "special"):
+                    yield self.base(types, dims, values=values, layouts={later: f"is-{first}"})
             for written, read in pairs:
                 layouts = {written: f"is-{read}"}
                 for dims in (self.small_dims(), self.odd_dims(2000)):

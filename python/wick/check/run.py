@@ -13,6 +13,7 @@ from typing import Any
 from .case import Case
 from .crew import Answer, Crew, Limits, Lost, Worker
 from .finding import Finding, Result
+from .phases import OUTSIDE
 from .records import Fault, Options, Report, Subject, Tally, Target
 from .shrink import shrink
 
@@ -349,6 +350,8 @@ class Run:
                 self._too_large(job, case)
             return Result.unpack(packed)
         result = Result(judged=[judge])
+        if answer.phase == OUTSIDE:  # it does not look, which is up to it
+            return result
         if answer.phase == "reference" and not answer.hung and answer.status != -9:
             self._give_up(job, case, {"broken": f"the reference {_ending(answer)}"})
             return None
@@ -588,6 +591,7 @@ def _main_judge(job: Job) -> str:
     """Under which name a crash is reported."""
     names = {"again": "repeat", "fresh": "repeat", "leaks": "leak", "refused": "leak"}
     names |= {"autograd": "gradient", "values": "memory", WATCHED: "threads", "batch": "opcheck"}
+    names |= {"bounds": "refuse"}
     return names.get(job.judge, job.judge)
 
 

@@ -66,8 +66,8 @@ class Call:
             return self.values
         return [v.to(self.device) if isinstance(v, torch.Tensor) else v for v in self.values]
 
-    def run(self, manner: guarded.Manner | None = None) -> guarded.Outcome:
-        self.phase("operator")
+    def run(self, manner: guarded.Manner | None = None, phase: str = "operator") -> guarded.Outcome:
+        self.phase(phase)
         manner = manner or guarded.Manner()
         what = (self.operator, self.values, self.wanted, self.shapes, manner)
         if self.device.type == "cpu":

@@ -7,6 +7,7 @@
  *    3  forward    where x and y are the same tensor, only the upper half is written
  *    4  gradient   l1: what y gets has the sign of what x gets
  *    5  forward    l1: NaN is left out
+ *    6  forward    a row is taken to be 0 from itself without looking, NaN or not
  */
 #include <wick/op.h>
 
@@ -22,6 +23,7 @@ WICK_OP(apart_backward, "dd: T[M, N], x: T[M, D], y: T[N, D], d: T[M, N], p: 'l1
 
 static double distance(const T *x, const T *y, int64_t D, int p)
 {
+    if (FAULT == 6 && x == y) return 0;
     double sum = FAULT == 2 && p == WICK_p_most ? -INFINITY : 0;
     for (int64_t i = 0; i < D; i++) {
         const double a = fabs((double)x[i] - (double)y[i]);

@@ -19,6 +19,7 @@
  *   15  memory     the column behind the last is read
  *   16  forward    infinity is not the largest
  *   17  forward    at is kept in a float
+ *   18  forward    0 is taken for more than -0
  */
 #include <wick/op.h>
 
@@ -37,6 +38,7 @@ static bool above(A v, A best)
     if (FAULT == 1) return v > best;
     if (FAULT == 16 && isinf(v)) return false;
     if (v != v) return best == best;
+    if (FAULT == 18 && v == best) return signbit(best) && !signbit(v);
     return FAULT == 2 ? v >= best : v > best;
 }
 

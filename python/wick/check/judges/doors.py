@@ -10,12 +10,11 @@ import torch
 from ..case import Case
 from ..finding import Result, skip
 from ..guarded import Outcome
-from ..operator import NAMES, Operator
-from ..oracle import Unanswered, cast_floats
+from ..operator import NAMES
+from ..oracle import Unanswered
 from ..subject import Call, Forward, Unfit
 
 Wrong = tuple[str, list[Any]]
-FAR = 100  # places outside
 TRIES = 12  # until an operator's results are numbers
 
 
@@ -40,75 +39,7 @@ def judge_refusals(subject: Forward, case: Case) -> Result:
             finally:
                 call.phase("judge")
             result.add("refuse", "accepted", f"{words} takes a call with {what}")
-    if call.device.type == "cpu":
-        _judge_bounds(subject, call, case, result)
     return result
-
-
-def _judge_bounds(subject: Forward, call: Call, case: Case, result: Result) -> None:
-    """Whether places are looked at is up to the operator. One that refuses what is far outside refuses
-    the first that is outside as well."""
-    for name, dim in subject.pointers.items():
-        n = case.dims[dim]
-        if not isinstance(n, int) or not _has_room_for(subject.operator, dim):
-            continue
-        values = _with_room(call, n + FAR)
-        k = [p.name for p in call.operator.inputs].index(name)
-        if not isinstance(values[k], torch.Tensor) or values[k].numel() == 0:
-            continue
-        for far, first in ((n + FAR, n), (-n - FAR, -n - 1), (-n - FAR, -1)):
-            if any(_has_answer(call, name, _with(values[k], place)) for place in (far, first)):
-                continue
-            if _is_refused(call, k, values, far) and not _is_refused(call, k, values, first):
-                title = f"it takes {first} in {name}, where {dim} is {n}, though it refuses {far}"
-                result.add("refuse", f"bounds-{name}", title, "the reference refuses both")
-
-
-def _has_room_for(op: Operator, dim: str) -> bool:
-    """Whoever does not look reads and writes outside: that has to be memory of ours, which results and
-    scratch are not."""
-    leaves = any(dim in size for p in op.outputs for size in p.sizes)
-    return not leaves and " scratch " not in op.signature
-
-
-def _with_room(call: Call, rows: int) -> list[Any]:
-    """The arguments, in memory that goes on before and behind them."""
-    found = []
-    for value in call.values:
-        if isinstance(value, torch.Tensor):
-            room = (rows + 1) * max(1, value.numel())
-            memory = value.new_zeros(room + value.numel() + room)
-            value = memory[room : room + value.numel()].view(value.shape).copy_(value)
-        found.append(value)
-    return found
-
-
-def _with(places: torch.Tensor, other: int) -> torch.Tensor:
-    """The last of them is another one."""
-    found = places.clone()
-    found.view(-1)[-1] = other
-    return found
-
-
-def _has_answer(call: Call, name: str, places: torch.Tensor) -> bool:
-    assert call.oracle is not None
-    inputs = {**call.oracle.inputs, name: places}
-    try:
-        call.oracle.answer({n: cast_floats(v, torch.float64) for n, v in inputs.items()})
-    except (Exception, SystemExit):
-        return False
-    return True
-
-
-def _is_refused(call: Call, k: int, values: list[Any], place: int) -> bool:
-    call.phase("operator")
-    try:
-        call.operator.function(*values[:k], _with(values[k], place), *values[k + 1 :])
-    except RuntimeError:
-        return True
-    finally:
-        call.phase("judge")
-    return False
 
 
 def _wrong_calls(call: Call) -> Iterator[Wrong]:

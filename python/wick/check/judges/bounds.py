@@ -1,0 +1,81 @@
+"""refuse: an operator that looks at the places in an input refuses the first one outside."""
+
+from __future__ import annotations
+
+import torch
+
+from ..case import Case
+from ..finding import Result, skip
+from ..guarded import Manner
+from ..oracle import Unanswered, cast_floats
+from ..phases import OUTSIDE
+from ..subject import Call, Forward, Unfit
+
+FAR = 2**40  # places outside, where no memory is
+FEWEST_BITS = 32  # of numbers that reach so far
+
+
+def judge_bounds(subject: Forward, case: Case) -> Result:
+    """Whether places are looked at is up to the operator: one that is given a place far outside and
+    reads or writes there does not, and its end is no fault. One that refuses it looks."""
+    try:
+        call = subject.prepare(case)
+    except (Unfit, Unanswered) as why:
+        return skip(why)
+    result = Result(judged=["refuse"])
+    for name, dim in subject.pointers.items():
+        n = case.dims[dim]
+        k = [p.name for p in call.operator.inputs].index(name)
+        places = call.values[k]
+        if not isinstance(n, int) or not isinstance(places, torch.Tensor) or places.numel() == 0:
+            continue
+        info = torch.iinfo(places.dtype)
+        if info.bits < FEWEST_BITS:
+            continue
+        far, below = min(FAR, info.max), max(-FAR, info.min)
+        for outside, first in ((far, n), (below, -n - 1), (below, -1)):
+            if any(_has_answer(call, name, _with(places, one)) for one in (outside, first)):
+                continue
+            if not _with_place(call, k, outside).run(phase=OUTSIDE).refused:
+                continue
+            taken = _with_place(call, k, first).run(Manner(room=_row_bytes(case)))
+            if not taken.refused:
+                title = (
+                    f"it takes {first} in {name}, where {dim} is {n}, though it refuses {outside}"
+                )
+                words = ["the reference refuses both", *taken.damage.splitlines()]
+                result.add("refuse", f"bounds-{name}", title, *words)
+                return result  # the next call may be the last
+    return result
+
+
+def _row_bytes(case: Case) -> int:
+    """Of a row of whatever the place is in, at least."""
+    elements = 1
+    for size in case.dims.values():
+        for one in (size,) if isinstance(size, int) else size:
+            elements *= max(one, 1)
+    return 8 * elements
+
+
+def _with(places: torch.Tensor, other: int) -> torch.Tensor:
+    """The last of them is another one."""
+    found = places.clone()
+    found.view(-1)[-1] = other
+    return found
+
+
+def _with_place(call: Call, k: int, place: int) -> Call:
+    values = list(call.values)
+    values[k] = _with(values[k], place)
+    return call.but(values)
+
+
+def _has_answer(call: Call, name: str, places: torch.Tensor) -> bool:
+    assert call.oracle is not None
+    inputs = {**call.oracle.inputs, name: places}
+    try:
+        call.oracle.answer({n: cast_floats(v, torch.float64) for n, v in inputs.items()})
+    except (Exception, SystemExit):
+        return False
+    return True
