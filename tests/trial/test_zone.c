@@ -5,18 +5,22 @@
 #include <signal.h>
 #include <string.h>
 
-static void make_zone(wick_zone *zone, size_t bytes, bool at_end, size_t shift)
+static void open_zone(wick_zone *zone, const wick_zone_wish *wish)
 {
     wick_ctx ctx;
-    wick_zone_wish wish = {.label = "y",
-                           .bytes = bytes,
-                           .alignment = 4,
-                           .at_end = at_end,
-                           .shift = shift,
-                           .writable = true,
-                           .folded = true};
     wick_ctx_init(&ctx, NULL);
-    cr_assert_eq(wick_zone_open(&ctx, &wish, zone), WICK_OK, "%s", wick_ctx_message(&ctx));
+    cr_assert_eq(wick_zone_open(&ctx, wish, zone), WICK_OK, "%s", wick_ctx_message(&ctx));
+}
+
+static void make_zone(wick_zone *zone, size_t bytes, bool at_end, size_t shift)
+{
+    open_zone(zone, &(wick_zone_wish){.label = "y",
+                                      .bytes = bytes,
+                                      .alignment = 4,
+                                      .at_end = at_end,
+                                      .shift = shift,
+                                      .writable = true,
+                                      .folded = true});
 }
 
 Test(zone, is_zeroed_writable_and_given_back)
@@ -111,7 +115,7 @@ Test(zone, room_may_be_used_and_is_told_of)
                                .at_end = at_end != 0,
                                .room = 5000,
                                .writable = true};
-        cr_assert_eq(wick_zone_open(&test_ctx, &wish, &zone), WICK_OK);
+        open_zone(&zone, &wish);
         zone.data[-5000] = 1;
         zone.data[16 + 4999] = 1;
         wick_zone_inspect(&zone, &said);
