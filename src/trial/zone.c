@@ -52,7 +52,7 @@ static size_t head_of(const wick_zone *zone)
     return zone->bytes < huge ? 0 : (zone->open_bytes - CHUNK) / CHUNK * CHUNK;
 }
 
-/* Maps the head of a huge zone onto one chunk. */
+/* Maps the head of a huge zone onto one chunk, at once: page by page takes as long as the call. */
 static bool fold(const wick_zone *zone)
 {
     size_t head = head_of(zone);

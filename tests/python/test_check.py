@@ -450,6 +450,30 @@ def test_a_case_whose_reference_runs_out_of_memory_is_skipped_and_told(
     assert any(words.startswith("out of memory") for words in skipped), skipped
 
 
+TAKE = """#include <wick/op.h>
+WICK_OP(take, "x: f32[N], at: U[M] -> y: f32[M] where U: u8 i16 i64");
+WICK_IMPL wick_status take_cpu(wick_ctx *ctx, const float *x, const U *at, float *y, int64_t N, int64_t M)
+{
+    for (int64_t i = 0; i < M; i++)
+        if (LOOKS && (at[i] > N - 1 + LATE || at[i] < 0))
+            return wick_fail(ctx, WICK_EINVAL, "a place outside");
+    for (int64_t i = 0; i < M; i++) y[i] = x[at[i]];
+    return WICK_OK;
+}
+"""
+
+
+@pytest.mark.parametrize("looks, late, code", [(0, 0, 0), (1, 0, 0), (1, 1, 1)])
+def test_who_looks_at_places_refuses_the_first_outside(
+    write: Callable[..., Path], looks: int, late: int, code: int
+) -> None:
+    """Of whatever type they are; who does not look at all, and ends with the process, is let be."""
+    path = write(TAKE, "def take(x, at):\n    return x.gather(0, at.long())\n", "take")
+    report = judged(path, (f"-DLOOKS={looks}", f"-DLATE={late}"), only=["refuse"])
+    assert report.code == code, [f.title for f in report.faults]
+    assert {t for f in report.faults for t in f.types} == ({"u8", "i16", "i64"} if code else set())
+
+
 def test_what_is_refused_though_the_reference_has_an_answer_is_a_fault(
     write: Callable[..., Path],
 ) -> None:

@@ -229,7 +229,7 @@ class Bench:
         if not backward:
             yield "refuse", {"refuse"}, plan.tiny(1)
             if self.device.type == "cpu" and forward.pointers:
-                yield "bounds", {"refuse"}, plan.tiny(1)
+                yield "bounds", {"refuse"}, plan.tiny(3)
             yield "opcheck", {"opcheck"}, plan.tiny(1, usual=True)
             if self.device.type == "cpu" and batch.batch_dims(own):
                 yield "batch", {"opcheck"}, itertools.islice(plan.tiny(1, usual=True), 2)

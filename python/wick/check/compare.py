@@ -20,9 +20,8 @@ FREE = 8.0  # roundings in the accumulator's precision that need no explanation
 # In f64 the reference is no better itself, and what is wrong, by a constant of single precision say, is so by
 # far more.
 FREE_F64 = 256.0
-VANISHES = (
-    16.0  # and there so many of the smallest numbers are 0: their squares are, nothing is wider
-)
+# And so many of its smallest numbers are as good as 0: their squares are, and nothing is wider.
+VANISHES = 16.0
 PIECE = 1 << 18  # elements that are compared at a time: what fits into caches
 SAFETY, SAFETY_F64 = 4.0, 16.0  # a few random runs do not meet the worst case
 SAFETY_GRADIENT = 6.0  # and a backward by hand is seldom autograd's formula

@@ -11,8 +11,7 @@ from ..oracle import Unanswered, cast_floats
 from ..phases import OUTSIDE
 from ..subject import Call, Forward, Unfit
 
-FAR = 2**40  # places outside, where no memory is
-FEWEST_BITS = 32  # of numbers that reach so far
+FAR = 2**40  # where no memory is; in a narrow type as far as it goes, which ends in a guard
 
 
 def judge_bounds(subject: Forward, case: Case) -> Result:
@@ -30,15 +29,15 @@ def judge_bounds(subject: Forward, case: Case) -> Result:
         if not isinstance(n, int) or not isinstance(places, torch.Tensor) or places.numel() == 0:
             continue
         info = torch.iinfo(places.dtype)
-        if info.bits < FEWEST_BITS:
-            continue
         far, below = min(FAR, info.max), max(-FAR, info.min)
         for outside, first in ((far, n), (below, -n - 1), (below, -1)):
+            if first == outside or not info.min <= first <= info.max:
+                continue
             if any(_has_answer(call, name, _with(places, one)) for one in (outside, first)):
                 continue
             if not _with_place(call, k, outside).run(phase=OUTSIDE).refused:
                 continue
-            taken = _with_place(call, k, first).run(Manner(room=_row_bytes(case)))
+            taken = _with_place(call, k, first).run(Manner(room=_room(case)))
             if not taken.refused:
                 title = (
                     f"it takes {first} in {name}, where {dim} is {n}, though it refuses {outside}"
@@ -49,13 +48,13 @@ def judge_bounds(subject: Forward, case: Case) -> Result:
     return result
 
 
-def _row_bytes(case: Case) -> int:
-    """Of a row of whatever the place is in, at least."""
+def _room(case: Case) -> int:
+    """For all rows, and one more, of whatever the place is in."""
     elements = 1
     for size in case.dims.values():
         for one in (size,) if isinstance(size, int) else size:
             elements *= max(one, 1)
-    return 8 * elements
+    return 2 * 8 * elements
 
 
 def _with(places: torch.Tensor, other: int) -> torch.Tensor:
