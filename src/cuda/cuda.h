@@ -6,6 +6,7 @@
  *   launch.c    limits checked, one cuLaunchKernel, errors in words
  *   nvrtc_find.c, nvrtc.c  finding NVRTC and its builtins; CUDA C into a cubin or PTX
  *   device_memory.c        memory and copies on a stream, for programs without torch
+ *   fenced.c               memory with nothing around it, for trials
  *   arch.c      "sm_80,sm_90": lists of architectures
  *   identify.c  which GPU there is, asked of NVML: CUDA is not started, a process may still fork
  *
@@ -76,6 +77,12 @@ wick_status wick_cuda_alloc(wick_ctx *ctx, int32_t device, void *stream, uint64_
 void wick_cuda_free(int32_t device, void *stream, void *p);
 wick_status wick_cuda_copy(wick_ctx *ctx, int32_t device, void *stream, void *to, const void *from,
                            uint64_t bytes);
+
+/* ---- fenced.c: for trials ---- */
+
+/* At least so many bytes, and *bytes in all: who reads or writes right before or right behind them
+ * is stopped. Never given back. */
+wick_status wick_cuda_fenced(wick_ctx *ctx, int32_t device, uint64_t *bytes, void **out);
 
 /* ---- nvrtc.c ---- */
 

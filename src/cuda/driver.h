@@ -19,6 +19,22 @@ typedef struct CUfunc_st *cu_function;
 typedef void *cu_stream;
 typedef uint64_t cu_address;
 
+/* Memory apart from the addresses that it is seen at. */
+typedef unsigned long long cu_memory;
+typedef struct cu_place {
+    int type, id;
+} cu_place;
+typedef struct cu_memory_kind {
+    int type, shared_how;
+    cu_place where;
+    void *of_windows;
+    unsigned char flags[8];
+} cu_memory_kind;
+typedef struct cu_memory_access {
+    cu_place where;
+    int flags;
+} cu_memory_access;
+
 /* R(name, parameters): required, all there since CUDA 10.1. O: may be missing in an old driver. */
 #define CUDA_DRIVER(R, O)                                                                          \
     R(cuInit, (unsigned))                                                                          \
@@ -44,7 +60,14 @@ typedef uint64_t cu_address;
     R(cuThreadExchangeStreamCaptureMode, (int *))                                                  \
     R(cuMemcpyAsync, (cu_address, cu_address, size_t, cu_stream))                                  \
     O(cuMemAllocAsync, (cu_address *, size_t, cu_stream))                                          \
-    O(cuMemFreeAsync, (cu_address, cu_stream))
+    O(cuMemFreeAsync, (cu_address, cu_stream))                                                     \
+    O(cuMemGetAllocationGranularity, (size_t *, const cu_memory_kind *, int))                      \
+    O(cuMemAddressReserve, (cu_address *, size_t, size_t, cu_address, unsigned long long))         \
+    O(cuMemAddressFree, (cu_address, size_t))                                                      \
+    O(cuMemCreate, (cu_memory *, size_t, const cu_memory_kind *, unsigned long long))              \
+    O(cuMemRelease, (cu_memory))                                                                   \
+    O(cuMemMap, (cu_address, size_t, size_t, cu_memory, unsigned long long))                       \
+    O(cuMemSetAccess, (cu_address, size_t, const cu_memory_access *, size_t))
 
 enum {
     CU_INVALID_VALUE = 1,

@@ -494,6 +494,11 @@ PyDoc_STRVAR(
     "its own.\n"
     "Of a huge one only those can be written, unless it is meant to be. Never given back.");
 
+PyDoc_STRVAR(fenced_doc,
+             "fenced(device, bytes)\n--\n\n"
+             "Memory of a CUDA device with nothing mapped before and behind it: its address, and "
+             "how many\nbytes it has. Never given back.");
+
 PyDoc_STRVAR(scratch_from_doc,
              "scratch_from(maker)\n--\n\n"
              "Scratch on a device lies where maker(name, device_index, bytes) says, an address; "
@@ -533,6 +538,7 @@ static PyMethodDef methods[] = {
     {"watch", trial_watch, METH_NOARGS, watch_doc},
     {"conflicts", trial_conflicts, METH_NOARGS, conflicts_doc},
     {"reserve", trial_reserve, METH_VARARGS, reserve_doc},
+    {"fenced", trial_fenced, METH_VARARGS, fenced_doc},
     {"scratch_from", trial_scratch_from, METH_O, scratch_from_doc},
     {"report_crashes", trial_report_crashes, METH_O, report_crashes_doc},
     {"suggest", suggest, METH_VARARGS, suggest_doc},

@@ -143,12 +143,14 @@ PyObject *sample_dims(PyObject *module, PyObject *args);
 /* ---- trials.c ---- */
 
 /* trial(namespace, name, args, wanted, settings), trial_together(..., rounds), watch(),
- * conflicts(), reserve(label, bytes, written), scratch_from(maker) and report_crashes(fd). */
+ * conflicts(), reserve(label, bytes, written), fenced(device, bytes), scratch_from(maker) and
+ * report_crashes(fd). */
 PyObject *trial_call(PyObject *module, PyObject *args);
 PyObject *trial_together(PyObject *module, PyObject *args);
 PyObject *trial_watch(PyObject *module, PyObject *none);
 PyObject *trial_conflicts(PyObject *module, PyObject *none);
 PyObject *trial_reserve(PyObject *module, PyObject *args);
+PyObject *trial_fenced(PyObject *module, PyObject *args);
 PyObject *trial_scratch_from(PyObject *module, PyObject *maker);
 PyObject *trial_report_crashes(PyObject *module, PyObject *number);
 

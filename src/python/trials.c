@@ -4,6 +4,7 @@
  * business, and a trial's memory is not torch's.
  */
 #define _GNU_SOURCE 1 /* dladdr */
+#include "cuda.h"
 #include "extension.h"
 #include "trial.h"
 
@@ -340,7 +341,25 @@ PyObject *trial_reserve(PyObject *module, PyObject *args)
     return result;
 }
 
-/* ---- scratch on a device ---- */
+/* ---- memory of a device ---- */
+
+PyObject *trial_fenced(PyObject *module, PyObject *args)
+{
+    wick_ctx ctx;
+    unsigned long long asked = 0;
+    void *address = NULL;
+    int device = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "iK:fenced", &device, &asked)) return NULL;
+    uint64_t bytes = asked;
+    wick_ctx_init(&ctx, NULL);
+    wick_status s = wick_cuda_fenced(&ctx, device, &bytes, &address);
+    PyObject *result = s == WICK_OK
+                           ? Py_BuildValue("KK", (unsigned long long)(uintptr_t)address, bytes)
+                           : raise_status(&ctx, s);
+    wick_ctx_deinit(&ctx);
+    return result;
+}
 
 static PyObject *scratch_maker; /* under the GIL */
 

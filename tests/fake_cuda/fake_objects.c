@@ -1,9 +1,11 @@
 /* fake_objects.c -- code, functions and memory of the stand-in driver */
+#define _DEFAULT_SOURCE 1 /* MAP_ANONYMOUS */
 #include "fake_cuda.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum {
     INVALID_VALUE = 1,
@@ -172,6 +174,87 @@ cu_result cuMemFreeAsync(cu_address address, cu_stream stream)
         free((void *)(uintptr_t)address);
         fake_state.allocations--;
     }
+    return fake_leave(code);
+}
+
+/* ---- memory apart from its addresses ---- */
+
+enum { GRANULARITY = 1 << 16 };
+
+static int fake_enter_current(int function)
+{
+    int code = fake_enter(function);
+    return !code && !fake_current() ? INVALID_CONTEXT : code;
+}
+
+cu_result cuMemGetAllocationGranularity(size_t *out, const cu_memory_kind *kind, int option)
+{
+    int code = fake_enter_current(FAKE_cuMemGetAllocationGranularity);
+    (void)option;
+    if (!code && (kind->type != 1 || kind->where.type != 1)) code = INVALID_VALUE;
+    if (!code) *out = GRANULARITY;
+    return fake_leave(code);
+}
+
+cu_result cuMemAddressReserve(cu_address *out, size_t bytes, size_t alignment, cu_address at,
+                              unsigned long long flags)
+{
+    int code = fake_enter_current(FAKE_cuMemAddressReserve);
+    if (!code && (bytes % GRANULARITY || alignment || at || flags)) code = INVALID_VALUE;
+    if (!code) {
+        void *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (p == MAP_FAILED) abort();
+        *out = (cu_address)(uintptr_t)p;
+        fake_state.reservations++;
+    }
+    return fake_leave(code);
+}
+
+cu_result cuMemAddressFree(cu_address at, size_t bytes)
+{
+    int code = fake_enter_current(FAKE_cuMemAddressFree);
+    if (!code && munmap((void *)(uintptr_t)at, bytes)) code = INVALID_VALUE;
+    if (!code) fake_state.reservations--;
+    return fake_leave(code);
+}
+
+cu_result cuMemCreate(cu_memory *out, size_t bytes, const cu_memory_kind *kind,
+                      unsigned long long flags)
+{
+    int code = fake_enter_current(FAKE_cuMemCreate);
+    if (!code && (bytes % GRANULARITY || kind->where.type != 1 || flags)) code = INVALID_VALUE;
+    if (!code && bytes > (size_t)1 << 40) code = OUT_OF_MEMORY;
+    if (!code) {
+        *out = bytes; /* all that there is to know of it */
+        fake_state.allocations++;
+    }
+    return fake_leave(code);
+}
+
+cu_result cuMemRelease(cu_memory memory)
+{
+    int code = fake_enter_current(FAKE_cuMemRelease);
+    if (!code && memory == 0) code = INVALID_VALUE;
+    if (!code) fake_state.allocations--;
+    return fake_leave(code);
+}
+
+cu_result cuMemMap(cu_address at, size_t bytes, size_t offset, cu_memory memory,
+                   unsigned long long flags)
+{
+    int code = fake_enter_current(FAKE_cuMemMap);
+    if (!code && (at % 4096 || offset || bytes != memory || flags)) code = INVALID_VALUE;
+    return fake_leave(code);
+}
+
+/* Nobody can use it before. */
+cu_result cuMemSetAccess(cu_address at, size_t bytes, const cu_memory_access *access, size_t count)
+{
+    int code = fake_enter_current(FAKE_cuMemSetAccess);
+    if (!code && (count != 1 || access->where.type != 1 || access->flags != 3))
+        code = INVALID_VALUE;
+    if (!code && mprotect((void *)(uintptr_t)at, bytes, PROT_READ | PROT_WRITE))
+        code = INVALID_VALUE;
     return fake_leave(code);
 }
 #endif

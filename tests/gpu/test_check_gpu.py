@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gallery import Planted, planted, sources
+from gallery import Planted, planted, sources, unlisted
 
 import wick.testing
 from wick.check.records import JUDGES, Options, Report, Target
@@ -46,6 +46,10 @@ def test_there_are_many_and_of_every_kind() -> None:
     assert len(PLANTED) >= 15
     kinds = {"forward", "gradient", "memory", "repeat", "threads", "leak", "huge", "stream"}
     assert {p.judge for p in PLANTED} == kinds
+
+
+def test_all_are_listed() -> None:
+    assert unlisted(FOLDER) == []
 
 
 @pytest.mark.parametrize("fault", PLANTED, ids=str)

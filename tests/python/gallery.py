@@ -17,6 +17,7 @@ from wick.check.records import Target
 FOLDER = Path(__file__).parent / "faults"
 FAST = ("-O0",)  # to build, which most of the time goes into
 TYPES = ("f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "bool")
+USED = re.compile(r"FAULT\s*[=!]=\s*(\d+)")
 ROW = re.compile(r"^ \*\s+(\d+)\s+(\w+)\s+(.*)$", re.M)
 
 
@@ -63,3 +64,10 @@ def planted(folder: Path = FOLDER) -> list[Planted]:
 
 def sources(folder: Path = FOLDER) -> list[Path]:
     return sorted(folder.glob("*.c"))
+
+
+def unlisted(folder: Path = FOLDER) -> list[str]:
+    """Faults that a file has and does not list, or lists and does not have."""
+    listed = {str(p) for p in planted(folder)}
+    used = {f"{p.stem}-{n}" for p in sources(folder) for n in USED.findall(p.read_text()) if int(n)}
+    return sorted(listed ^ used)

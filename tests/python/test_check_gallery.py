@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from gallery import FAST, Planted, planted, sources
+from gallery import FAST, Planted, planted, sources, unlisted
 
 from wick.check.records import JUDGES, Options, Report, Target
 from wick.check.report import lines
@@ -58,6 +58,10 @@ def test_there_are_many_and_of_every_kind() -> None:
     wanted = {"forward", "gradient", "memory", "repeat", "threads", "leak", "refuse", "huge"}
     assert judges == wanted
     assert len({str(p) for p in PLANTED}) == len(PLANTED)
+
+
+def test_all_are_listed() -> None:
+    assert unlisted() == []
 
 
 @pytest.mark.parametrize("fault", PLANTED, ids=str)

@@ -11,12 +11,13 @@ import torch
 import torch.nn.functional as F
 
 import wick
-from wick.check import bench, device, draw, guarded, run, shrink, worker
+from wick.check import bench, device, draw, fences, guarded, run, shrink, worker
 from wick.check.case import Case, CaseError
 from wick.check.compare import judge
 from wick.check.guarded import Manner
+from wick.check.judges.again import neighbours
 from wick.check.judges.huge import plan_huge
-from wick.check.judges.stream import _other
+from wick.check.judges.stream import _other, _others
 from wick.check.noise import Noise
 from wick.check.operator import Operator
 from wick.check.oracle import ByGradient, ByReference, Unanswered
@@ -562,6 +563,58 @@ def test_beside_a_call_on_another_stream_others_are_computed() -> None:
     x, index = torch.tensor([1.0, -3.0]), torch.tensor([2, 1])
     assert torch.equal(_other(x), torch.tensor([-2.0, 6.0]))
     assert torch.equal(_other(index), torch.tensor([0, 0]))
+    assert _other(3.0) == 3.0
+
+
+def test_beside_it_scalars_are_others_as_well() -> None:
+    subject = Forward(SCALE, None, lambda phase: None)
+    case = SCALE.read_case("scale_bias_relu T:f32 N=2 C=3 scale=0.5")
+    call = subject.prepare(case)
+    same, unlike = _others(subject, case, call)
+    place = [p.name for p in SCALE.inputs].index("scale")
+    assert same.values[place] == 0.5 and unlike.values[place] != 0.5
+    for other in (same, unlike):
+        assert torch.equal(other.values[0], call.values[0] * -2)
+    relu = Operator("wick", "relu")
+    case = relu.read_case("relu T:f32 N=2")
+    subject = Forward(relu, None, lambda phase: None)
+    assert len(list(_others(subject, case, subject.prepare(case)))) == 1
+
+
+def test_sizes_that_could_be_taken_for_others() -> None:
+    dims = {"N": (4, 2), "C": 6, "K": 8}
+    found = list(neighbours(dims))
+    assert {"N": (6,), "C": 8, "K": 8} in found, "as many elements, the other way round"
+    assert {"N": (8,), "C": 8, "K": 6} not in found, "of N and C alone"
+    assert {"N": (4, 2), "C": 8, "K": 6} in found
+    for name, size in dims.items():
+        alone = [d for d in found if all(d[n] == s for n, s in dims.items() if n != name)]
+        assert len(alone) == 2 and all(d[name] != size for d in alone)
+    assert list(neighbours({})) == []
+
+
+def test_a_tensor_can_lie_at_either_end_of_a_fence(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [torch.zeros(64, dtype=torch.uint8) for _ in range(4)]
+    monkeypatch.setattr(fences, "fence", lambda index, slot: made[slot])
+    operator = Operator("wick", "add_out")
+    case = operator.read_case("add_out T:f32 N=7")
+    call = Forward(operator, None, lambda phase: None).prepare(case)
+    a, b, _ = call.values
+    for at_end, where in ((True, slice(36, 64)), (False, slice(0, 28))):
+        manner = Manner(fenced=True, at_end=at_end)
+        what = (operator, call.values, call.wanted, call.shapes, manner)
+        outcome = device.run(*what, torch.device("cpu"))
+        assert not outcome.damage and torch.equal(outcome.results[0], a + b)
+        assert torch.equal(made[0][where].view(torch.float32), a)
+    case = operator.read_case("add_out T:f32 N=17")  # has no place there
+    call = Forward(operator, None, lambda phase: None).prepare(case)
+    what = (operator, call.values, call.wanted, call.shapes, manner)
+    assert torch.equal(device.run(*what, torch.device("cpu")).results[0], sum(call.values[:2]))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_fences_that_cannot_be_had_say_why() -> None:
+    assert "CUDA driver" in fences.problem(0)
 
 
 def test_two_arguments_may_be_one_tensor_on_a_device() -> None:

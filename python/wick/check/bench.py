@@ -209,6 +209,7 @@ class Bench:
             yield "autograd", {"gradient"}, plan.tiny(4, "f64")
             yield "autograd", {"gradient"}, plan.tiny(2)
         yield "again", {"repeat"}, plan.few((3, 257, 5000))
+        yield "neighbours", {"repeat"}, plan.few((257,), types=1)
         yield "fresh", {"repeat"}, plan.pairs()
         quick = depth == "quick"
         if self.device.type == "cpu":
@@ -224,6 +225,7 @@ class Bench:
             if self._can_be_watched:
                 yield "shared", {"threads"}, plan.few((257, 3000), types=1)
                 yield "shared", {"threads"}, plan.looping()
+            yield "threads", {"threads"}, plan.few((257,), types=1)
             yield "leaks", {"leak"}, plan.few((0, 7, 700))
             yield "stream", {"stream"}, plan.few((33, 70_001))
         if not backward:
@@ -261,6 +263,8 @@ class Bench:
             return values.judge_values(subject, case, only)
         if judge == "again":
             return again.judge_again(subject, case, self._others(subject, case))
+        if judge == "neighbours":
+            return again.judge_neighbours(subject, case)
         if judge == "fresh":
             return again.judge_digest(subject, case)
         if judge == "threads":

@@ -50,7 +50,7 @@ class Case:
     def text(self) -> str:
         words = [self.op]
         words += [f"{name}:{kind}" for name, kind in self.types.items()]
-        words += [f"{name}={_size_text(size)}" for name, size in self.dims.items()]
+        words += [dims_text(self.dims)] if self.dims else []
         words += [f"{name}={_scalar_text(value)}" for name, value in self.scalars.items()]
         words += [f"{name}~{layout}" for name, layout in self.layouts.items()]
         words += [f"{name}~absent" for name in self.absent]
@@ -70,6 +70,10 @@ class Case:
         dims = {n: tuple(s) if isinstance(s, list) else s for n, s in packed["dims"].items()}
         lists = {k: tuple(packed[k]) for k in ("absent", "unwanted")}
         return Case(**{**packed, **lists, "dims": dims})
+
+
+def dims_text(dims: dict[str, Size]) -> str:
+    return " ".join(f"{name}={_size_text(size)}" for name, size in dims.items())
 
 
 def _size_text(size: Size) -> str:

@@ -3,20 +3,22 @@
 What guarded.py does with the memory management of the CPU is done here by comparing: the room is
 filled with a pattern that must still be there after the call, and so must the inputs. What lies in
 the room is another thing from call to call, as is what results and scratch hold: who reads it, and
-makes something of it, gets another result.
+makes something of it, gets another result. Who reads it and makes nothing of it is stopped where
+nothing is mapped (fences.py).
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from .. import _wick
+from . import fences
 from .guarded import FILLS, Manner, Outcome, same
 from .operator import Operator
 
@@ -69,10 +71,23 @@ def place(
     n, size = _span(x), x.element_size()
     start, pattern = (ROOM + shift) * size, PATTERN[fill]
     buffer = torch.full((start + (n + ROOM) * size,), pattern, dtype=torch.uint8, device=device)
-    flat = buffer[start : start + n * size].view(x.dtype)
-    flat.copy_(x.as_strided((n,), (1,)))
-    there = flat.as_strided(x.shape, x.stride())
-    return Placed(name, there, buffer, start, start + n * size, pattern)
+    end = start + n * size
+    return Placed(name, _copied(x, buffer[start:end]), buffer, start, end, pattern)
+
+
+def _copied(x: torch.Tensor, to: torch.Tensor) -> torch.Tensor:
+    """x in the same layout in those bytes."""
+    flat = to.view(x.dtype)
+    flat.copy_(x.as_strided((flat.numel(),), (1,)))
+    return flat.as_strided(x.shape, x.stride())
+
+
+def _fenced(
+    name: str, x: torch.Tensor, device: torch.device, slot: int, at_end: bool
+) -> Placed | None:
+    size = _span(x) * x.element_size()
+    bytes_ = fences.room(device.index or 0, slot, size, at_end)
+    return None if bytes_ is None else Placed(name, _copied(x, bytes_), bytes_, 0, size, 0)
 
 
 @contextlib.contextmanager
@@ -148,18 +163,21 @@ def _run_once(
     device: torch.device,
 ) -> Outcome:
     shift = 0 if manner.at_end else manner.shift  # a bit for each
+
+    def put(name: str, k: int, x: torch.Tensor) -> Placed:
+        there = _fenced(name, x, device, k, manner.at_end) if manner.fenced else None
+        return there or place(name, x, device, shift >> k & 1, manner.fill)
+
     placed: dict[int, Placed] = {}  # by what they were: two arguments may be the same tensor
     args: list[Any] = []
     for k, (p, value) in enumerate(zip(operator.inputs, values)):
         if isinstance(value, torch.Tensor):
             if id(value) not in placed:
-                placed[id(value)] = place(p.name, value, device, shift >> k & 1, manner.fill)
+                placed[id(value)] = put(p.name, k, value)
             args.append(placed[id(value)].tensor)
         else:
             args.append(value)
-    results = _room_for_results(
-        operator, wanted, shapes, manner, device, shift >> len(operator.inputs)
-    )
+    results = _room_for_results(operator, wanted, shapes, manner.fill, put)
     keywords: dict[str, Any] = {
         f"want_{p.name}": w for p, w in zip(operator.outputs, wanted) if p.optional
     }
@@ -192,18 +210,16 @@ def _room_for_results(
     operator: Operator,
     wanted: Sequence[bool],
     shapes: Sequence[Any],
-    manner: Manner,
-    device: torch.device,
-    shift: int,
+    fill: int,
+    put: Callable[[str, int, torch.Tensor], Placed],
 ) -> list[Placed]:
     """out= for all results, where it can be had."""
     if any(p.name == "out" for p in operator.inputs) or not all(wanted) or None in shapes:
         return []
     found = []
-    for k, (p, (shape, dtype)) in enumerate(zip(operator.outputs, shapes)):
-        like = torch.empty(shape, dtype=dtype)
-        there = place(p.name, like, device, shift >> k & 1, manner.fill)
-        there.buffer[there.start : there.end] = manner.fill
+    for k, (p, (shape, dtype)) in enumerate(zip(operator.outputs, shapes), len(operator.inputs)):
+        there = put(p.name, k, torch.empty(shape, dtype=dtype))
+        there.buffer[there.start : there.end] = fill
         found.append(there)
     return found
 

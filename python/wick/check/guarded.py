@@ -34,6 +34,7 @@ class Manner:
     repeats: int = 1
     meetings: int = 0  # fewer repeats, once pieces of loops have run at the same time so often
     room: int = 0  # bytes on both sides of each tensor that may be used, and are told of
+    fenced: bool = False  # on a GPU: nothing mapped at that end of each tensor
 
     def settings(self) -> tuple[Any, ...]:
         return (

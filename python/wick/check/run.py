@@ -29,6 +29,7 @@ ORDER = {
     "values": 0,
     "autograd": 1,
     "again": 2,
+    "neighbours": 2,
     "leaks": 2,
     "threads": 2,
     "refuse": 2,
@@ -543,7 +544,8 @@ class Run:
                     return True
             return False
 
-        return shrink(case, fails, attempts=8 if hang else 80)
+        dies_slowly = finding.kind in DEATHS and job.target.device != "cpu"  # CUDA starts anew
+        return shrink(case, fails, attempts=8 if hang else 20 if dies_slowly else 80)
 
     def _read_quietly(self, job: Job, case: Case, answer: Answer) -> Result:
         quiet = Job(Subject(job.subject.target, *[""] * 4, None, ""), job.judge, [])
@@ -591,7 +593,7 @@ def _main_judge(job: Job) -> str:
     """Under which name a crash is reported."""
     names = {"again": "repeat", "fresh": "repeat", "leaks": "leak", "refused": "leak"}
     names |= {"autograd": "gradient", "values": "memory", WATCHED: "threads", "batch": "opcheck"}
-    names |= {"bounds": "refuse"}
+    names |= {"bounds": "refuse", "neighbours": "repeat"}
     return names.get(job.judge, job.judge)
 
 

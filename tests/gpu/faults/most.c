@@ -12,6 +12,9 @@
  *    7  stream     the second kernel runs on the default stream
  *    8  forward    NaN is not the largest of all
  *    9  threads    shared memory is used again while some still read it
+ *   10  stream     which block is the last is counted in one place, for all calls
+ *   11  memory     the element past the end is read, and used for nothing
+ *   12  memory     the element before the start is read, and used for nothing
  */
 #include <wick/op.h>
 
@@ -45,6 +48,10 @@ WICK_IMPL wick_status most_cpu(wick_ctx *ctx, const T *x, T *y, T *part, int64_t
 static __device__ T kept[PARTS];
 #endif
 
+#if FAULT == 10
+static __device__ unsigned n_done; /* 0 between calls */
+#endif
+
 /* Each thread's own largest, into the block's. */
 static __device__ T largest_of_block(T mine)
 {
@@ -61,7 +68,21 @@ static __device__ T largest_of_block(T mine)
     return most;
 }
 
-static __global__ void most_of_parts(const T *x, T *part, int64_t N)
+#if FAULT == 10
+/* Of a block whose part is written. */
+static __device__ bool is_last(void)
+{
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) last = atomicInc(&n_done, PARTS - 1) == PARTS - 1;
+    __syncthreads();
+    __threadfence();
+    return last;
+}
+#endif
+
+static __global__ void most_of_parts(const T *x, T *part, T *y, int64_t N)
 {
     const int64_t last = FAULT == 4 ? N : N - 1;
     const int64_t first = (int64_t)blockIdx.x * THREADS + threadIdx.x;
@@ -75,6 +96,14 @@ static __global__ void most_of_parts(const T *x, T *part, int64_t N)
 #endif
     if (threadIdx.x == 0) part[blockIdx.x + (FAULT == 1)] = most;
     if (FAULT == 1 && threadIdx.x == 0 && blockIdx.x == 0) part[0] = most;
+#if FAULT == 10
+    if (!is_last()) return;
+    const T all = largest_of_block(((volatile T *)part)[threadIdx.x % PARTS]);
+    if (threadIdx.x == 0) *y = all;
+#elif FAULT == 11 || FAULT == 12
+    (void)*(const volatile T *)(FAULT == 11 ? x + N : x - 1);
+#endif
+    (void)y;
 }
 
 static __global__ void most_of_all(const T *x, const T *part, T *y, int64_t N)
@@ -95,7 +124,7 @@ WICK_IMPL wick_status most_cuda(wick_ctx *ctx, const T *x, T *y, T *part, int64_
     if (N == 0) return wick_fail(ctx, WICK_EINVAL, "x is empty");
     if (FAULT == 7) second.stream = NULL;
     const wick_status s =
-        WICK_LAUNCH(ctx, most_of_parts, wick_1d(PARTS), wick_1d(THREADS), 0, x, part, N);
-    if (s != WICK_OK) return s;
+        WICK_LAUNCH(ctx, most_of_parts, wick_1d(PARTS), wick_1d(THREADS), 0, x, part, y, N);
+    if (s != WICK_OK || FAULT == 10) return s;
     return WICK_LAUNCH(&second, most_of_all, wick_1d(1), wick_1d(THREADS), 0, x, part, y, N);
 }

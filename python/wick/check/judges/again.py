@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 
 from .. import guarded
-from ..case import Case
+from ..case import Case, Size, dims_text
 from ..finding import Result, skip
 from ..guarded import Manner
 from ..oracle import Unanswered
-from ..subject import Call, Unfit, answered
+from ..subject import Backward, Call, Unfit, answered
 from .values import Subject, results_of
 
 REPEATS, FEW = 120, 1200  # equal calls, and those of a few elements
@@ -78,6 +80,61 @@ def judge_again(subject: Subject, case: Case, others: Sequence[tuple[Subject, Ca
     if not result.findings:
         _judge_new_values(subject, case, call, result)
     return result
+
+
+def judge_neighbours(subject: Subject, case: Case) -> Result:
+    """Right after a call that differs in a size, or has two of them the other way round, the result is what
+    it is after one that has nothing in common with either."""
+    result = Result()
+    try:
+        call = answered(subject, case)
+        stranger = answered(subject, case.but(dims=_unlike(subject, case)))
+        stranger.run()
+        wanted = call.run()
+    except (Unfit, Unanswered) as why:
+        return skip(why)
+    if wanted.refused:
+        return Result(refused=wanted.message)
+    result.judged.append("repeat")
+    for dims in neighbours(case.dims):
+        try:
+            before = answered(subject, case.but(dims=dims))
+        except (Unfit, Unanswered):
+            continue
+        stranger.run()
+        before.run()
+        if not guarded.same(wanted.results, call.run().results):
+            result.add(
+                "repeat",
+                "remembers-sizes",
+                f"the result is another right after a call with {dims_text(dims)}",
+                "something is kept from one call to the next, and taken for sizes that it is not of",
+            )
+            break
+    return result
+
+
+def neighbours(dims: dict[str, Size]) -> Iterator[dict[str, Size]]:
+    """Sizes that somebody might take for these: as many elements, or all dims but one the same."""
+    lengths = {name: math.prod(s) if isinstance(s, tuple) else s for name, s in dims.items()}
+    for a, b in itertools.combinations(dims, 2):
+        if lengths[a] != lengths[b]:
+            yield {**dims, a: _size(dims[a], lengths[b]), b: _size(dims[b], lengths[a])}
+    for name, length in lengths.items():
+        for other in (length // 2 + 1, 2 * length + 33):
+            if other != length:
+                yield {**dims, name: _size(dims[name], other)}
+
+
+def _unlike(subject: Subject, case: Case) -> dict[str, Size]:
+    """Sizes of which, if possible, none is one of the case's."""
+    forward = subject.forward if isinstance(subject, Backward) else subject
+    drawn = [forward.operator.sample("odd", case.seed + k, 2000) for k in range(8)]
+    return min(drawn, key=lambda dims: sum(dims[name] == size for name, size in case.dims.items()))
+
+
+def _size(like: Size, length: int) -> Size:
+    return (length,) if isinstance(like, tuple) else length
 
 
 def _judge_new_values(subject: Subject, case: Case, call: Call, result: Result) -> None:

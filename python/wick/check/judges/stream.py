@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -10,12 +12,13 @@ import torch
 from .. import guarded
 from ..case import Case
 from ..finding import Result, skip
+from ..operator import candidates
 from ..oracle import Unanswered
-from ..subject import Call, Unfit, answered
+from ..subject import Backward, Call, Unfit, answered
 from .values import Subject, results_of
 
 DELAY = 20_000_000  # clock cycles: long enough for a launch on another stream to overtake
-ROUNDS = 10  # of two calls at once
+ROUNDS = 10  # of calls at once
 JUNK = 0x5A
 
 
@@ -32,7 +35,9 @@ def judge_stream(subject: Subject, case: Case) -> Result:
     for busy in (0, 2 * DELAY):
         if not result.findings:
             _judge_side_stream(call, alone.results, busy, result)
-    _judge_two_streams(call, alone.results, result)
+    for other in _others(subject, case, call):
+        if not any(f.kind == "together" for f in result.findings):
+            _judge_together(call, other, alone.results, result)
     _judge_graph(call, alone.results, result)
     return result
 
@@ -76,37 +81,67 @@ def _use_memory(call: Call) -> None:
     del rooms
 
 
-def _judge_two_streams(call: Call, wanted: list[Any], result: Result) -> None:
-    """At once with a call whose inputs are others: what both write to, one of them reads."""
-    streams = [torch.cuda.Stream(call.device) for _ in range(3)]
-    others = [_other(v) if isinstance(v, torch.Tensor) else v for v in call.values]
-    for _ in range(ROUNDS):
-        both = call.on_device(), call.but(others).on_device()
+def _judge_together(call: Call, other: Call, wanted: list[Any], result: Result) -> None:
+    """At once with a call whose inputs are others, on two streams each: what both write to, one of them
+    reads."""
+    alone = other.run()
+    if alone.refused:
+        return
+    calls = [(call, wanted), (other, alone.results)] * 2
+    streams = [torch.cuda.Stream(call.device) for _ in calls]
+    first = torch.cuda.Stream(call.device)
+    for turn in range(ROUNDS):
+        values = [each.on_device() for each, _ in calls]
         torch.cuda.synchronize(call.device)
         call.phase("operator")
-        with torch.cuda.stream(streams[0]):
+        with torch.cuda.stream(first):
             torch.cuda._sleep(DELAY // 10)
             start = torch.cuda.Event()
             start.record()
-        given = []
-        for stream, values in zip(streams[1:], both):
-            stream.wait_event(start)
-            with torch.cuda.stream(stream):
-                given.append(call.operator.function(*values))
+        given: list[Any] = [None] * len(calls)
+        order = [0, 1, 2, 3] if turn % 2 else [1, 0, 3, 2]
+        for k in order:
+            with torch.cuda.stream(streams[k]):
+                _use_memory(call)
+                streams[k].wait_event(start)
+                given[k] = call.operator.function(*values[k])
         torch.cuda.synchronize(call.device)
         call.phase("judge")
-        if not guarded.same(results_of(call.operator, given[0], both[0]), wanted):
-            result.add(
-                "stream",
-                "together",
-                "while another call runs on another stream, the result is another",
-                "both write to the same memory: ask for scratch in the signature",
-            )
-            return
+        for (_, right), got, at in zip(calls, given, values):
+            if not guarded.same(results_of(call.operator, got, at), right):
+                result.add(
+                    "stream",
+                    "together",
+                    "while another call runs on another stream, the result is another",
+                    "both write to the same memory: ask for scratch in the signature",
+                )
+                return
 
 
-def _other(value: torch.Tensor) -> torch.Tensor:
+def _others(subject: Subject, case: Case, call: Call) -> Iterator[Call]:
+    """Calls with other numbers: in tensors alone, and in scalars as well."""
+    yield call.but([_other(v) for v in call.values])
+    scalars = {**case.scalars, **_other_scalars(subject, case)}
+    if scalars != case.scalars:
+        with contextlib.suppress(Unfit, Unanswered):
+            unlike = answered(subject, case.but(scalars=scalars))
+            yield unlike.but([_other(v) for v in unlike.values])
+
+
+def _other_scalars(subject: Subject, case: Case) -> dict[str, Any]:
+    forward = subject.forward if isinstance(subject, Backward) else subject
+    found = {}
+    for p in forward.operator.scalars:
+        is_now = case.scalars.get(p.name, p.default)
+        values = [v for v in forward.taken.get(p.name) or candidates(p) if v != is_now]
+        found.update({p.name: values[0]} if values else {})
+    return found
+
+
+def _other(value: Any) -> Any:
     """Larger and smaller numbers; of indices, those that are always allowed."""
+    if not isinstance(value, torch.Tensor):
+        return value
     return value * -2 if value.is_floating_point() else torch.zeros_like(value)
 
 

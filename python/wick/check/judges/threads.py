@@ -4,17 +4,21 @@ else calls the operator meanwhile."""
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
+from typing import Any
 
 import torch
 
 from .. import guarded
 from ..case import Case
+from ..device import synchronize
 from ..finding import Result, skip
 from ..guarded import AT_ONCE, BACKWARDS, FORWARDS, SHUFFLED, Manner
 from ..oracle import Unanswered
 from ..subject import Call, Unfit, answered
-from .values import Subject, number, place
+from .again import neighbours
+from .values import Subject, number, place, results_of
 
 COUNTS = (2, 3, 5, 16)
 AT_ONCE_COUNTS = (2, 3)  # about as many as there are CPUs: more would wait, not meet
@@ -23,6 +27,7 @@ ROUNDS, SECONDS = 300, 4.0  # of callers at once, at most
 # seldom needs many. Few where the same operator is watched as well (shared.py).
 ALONE, BESIDES = (20_000, 40), (200, 8)
 CALLERS = 4
+ROUNDS_OF_KERNELS = 200
 
 
 def judge_threads(subject: Subject, case: Case, watched: bool) -> Result:
@@ -37,6 +42,9 @@ def judge_threads(subject: Subject, case: Case, watched: bool) -> Result:
     if alone.refused:
         return Result(refused=alone.message)
     result.judged.append("threads")
+    if call.device.type == "cuda":
+        _judge_callers_of_kernels(_callers(subject, case, call, alone), result)
+        return result
     if alone.loops[1] > 1:
         _judge_cuts(call, alone, result, *(BESIDES if watched else ALONE))
     if not result.findings:
@@ -110,9 +118,78 @@ def _judge_callers(subject: Subject, case: Case, call: Call, rounds: int, result
     differs = guarded.together(call.operator, calls, call.wanted, Manner(), rounds)
     call.phase("judge")
     if differs >= 0:
-        result.add(
-            "threads",
-            "callers",
-            f"the result changes when {len(calls)} threads call the operator at once",
-            "something static, or global, is written",
-        )
+        _report_callers(result, len(calls))
+
+
+def _report_callers(result: Result, callers: int, *more: str) -> None:
+    result.add(
+        "threads",
+        "callers",
+        f"the result changes when {callers} threads call the operator at once",
+        *more,
+        "something static, or global, is written",
+    )
+
+
+# ---- on a GPU ----
+
+Caller = tuple[Call, list[Any]]  # and its results when nobody else calls
+
+
+def _callers(subject: Subject, case: Case, call: Call, alone: guarded.Outcome) -> list[Caller]:
+    """Calls with other values, and other sizes."""
+    found = [(call, alone.results)]
+    for dims in (case.dims, *neighbours(case.dims)):
+        with contextlib.suppress(Unfit, Unanswered):
+            other = answered(subject, case.but(dims=dims, seed=case.seed + 1000 * len(found)))
+            outcome = other.run()
+            found += [] if outcome.refused else [(other, outcome.results)]
+        if len(found) == CALLERS:
+            break
+    return found
+
+
+def _judge_callers_of_kernels(callers: list[Caller], result: Result) -> None:
+    """A thread each, on a stream of its own."""
+    call = callers[0][0]
+    start = threading.Barrier(len(callers))
+    given: list[list[Any]] = [[] for _ in callers]  # values and what they became, or an error
+
+    def work(k: int, values: list[list[Any]]) -> None:
+        with torch.cuda.stream(torch.cuda.Stream(call.device)):
+            start.wait()
+            for each in values:
+                try:
+                    given[k].append((each, call.operator.function(*each)))
+                except RuntimeError as error:
+                    given[k].append((each, error))
+
+    threads = [
+        threading.Thread(target=work, args=(k, _for_each_round(each)))
+        for k, (each, _) in enumerate(callers)
+    ]
+    synchronize(call.device)
+    call.phase("operator")
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    synchronize(call.device)
+    call.phase("judge")
+    for (_, wanted), rounds in zip(callers, given):
+        for values, got in rounds:
+            if isinstance(got, RuntimeError):
+                _report_callers(result, len(callers), f"it is refused: {got}")
+                return
+            if not guarded.same(results_of(call.operator, got, values), wanted):
+                _report_callers(result, len(callers))
+                return
+
+
+def _for_each_round(call: Call) -> list[list[Any]]:
+    """The values where the kernels are, and what is written in place once for every round."""
+    there = call.on_device()
+    written = [p.in_place for p in call.operator.inputs]
+    return [
+        [v.clone() if w else v for v, w in zip(there, written)] for _ in range(ROUNDS_OF_KERNELS)
+    ]

@@ -11,9 +11,10 @@ from typing import Any
 
 import torch
 
-from .. import guarded
+from .. import fences, guarded
 from ..case import Case
 from ..compare import SAFETY, SAFETY_GRADIENT, Verdict, judge
+from ..device import DeviceLost
 from ..draw import NOT_FINITE
 from ..finding import Result, skip
 from ..guarded import FILLS, Manner, Outcome
@@ -72,6 +73,8 @@ def judge_values(subject: Subject, case: Case, only: set[str]) -> Result:
         _report_damage(front, result)
         if expected is not None and not guarded.same(first.results, front.results):
             _compare(call, tag, front.results, expected, result)
+        if call.device.type == "cuda" and not result.findings:
+            _judge_fences(call, result)
     here = subject.device.type == "cpu"  # elsewhere it was called by a public door already
     if result.findings:  # a result that is not written is something else by each door
         return result
@@ -215,6 +218,22 @@ def _own_copies(call: Call) -> list[Any]:
 def _report_damage(outcome: Outcome, result: Result) -> None:
     for line in dict.fromkeys(outcome.damage.splitlines()):
         result.add("memory", f"outside-{line.split()[-1]}", line)
+
+
+def _judge_fences(call: Call, result: Result) -> None:
+    """What is read outside of a tensor, and used for nothing, ends the call."""
+    problem = fences.problem(call.device.index or 0)
+    if problem:
+        result.notes.append(f"reads outside of tensors that leave no trace are not seen: {problem}")
+        return
+    for at_end in (True, False):
+        try:
+            call.run(Manner(fenced=True, at_end=at_end))
+        except DeviceLost as error:
+            side = "behind the end" if at_end else "before the start"
+            raise DeviceLost(
+                f"it uses memory {side} of a tensor, where nothing is mapped ({error})"
+            ) from error
 
 
 def _judge_memory(call: Call, first: Outcome, result: Result) -> None:

@@ -1,0 +1,5 @@
+"""What scaled means."""
+
+
+def scaled(x, scale=1.0):
+    return x * scale
