@@ -17,7 +17,7 @@ from wick.check.compare import judge
 from wick.check.guarded import Manner
 from wick.check.judges.again import neighbours
 from wick.check.judges.huge import plan_huge
-from wick.check.judges.stream import _other, _others
+from wick.check.judges.stream import _has_indices, _other, _others
 from wick.check.noise import Noise
 from wick.check.operator import Operator
 from wick.check.oracle import ByGradient, ByReference, Unanswered
@@ -573,6 +573,8 @@ def test_beside_it_scalars_are_others_as_well() -> None:
     same, unlike = _others(subject, case, call)
     place = [p.name for p in SCALE.inputs].index("scale")
     assert same.values[place] == 0.5 and unlike.values[place] != 0.5
+    assert not _has_indices(same)
+    assert _has_indices(same.but([*same.values, torch.tensor([1])]))
     for other in (same, unlike):
         assert torch.equal(other.values[0], call.values[0] * -2)
     relu = Operator("wick", "relu")
