@@ -487,6 +487,18 @@ def test_what_is_refused_though_the_reference_has_an_answer_is_a_fault(
     assert judged(write(refuses.replace("N == 13", "by < 0")), types=["f32"]).code == 0
 
 
+@pytest.mark.parametrize(
+    "words", ["", ' wick_fail(ctx, WICK_EINVAL, "by is 0, expected another");']
+)
+def test_who_refuses_without_a_word_is_told_of_it(write: Callable[..., Path], words: str) -> None:
+    refuses = TRIPLE.replace(
+        "(void)ctx;", f"(void)ctx; if (by == 0) {{{words} return WICK_EINVAL; }}"
+    )
+    report = judged(write(refuses), types=["f32"], only=["leak"])
+    said = {note for s in report.subjects for note in s.notes}
+    assert report.code == 0 and any("without a message" in note for note in said) == (not words)
+
+
 PICK = """\
 #include <wick/op.h>
 WICK_OP(choose, "x: f32[N], k: i64[M] -> y: f32[M]");

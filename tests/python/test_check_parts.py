@@ -13,7 +13,7 @@ import torch.nn.functional as F
 import wick
 from wick.check import bench, device, draw, fences, guarded, run, shrink, worker
 from wick.check.case import Case, CaseError
-from wick.check.compare import judge
+from wick.check.compare import SAFETY, SAFETY_GRADIENT, judge
 from wick.check.guarded import Manner
 from wick.check.judges.again import neighbours
 from wick.check.judges.huge import plan_huge
@@ -334,6 +334,19 @@ def test_what_vanishes_when_squared_may_vanish_in_f64() -> None:
         few = torch.tensor([8 * torch.finfo(dtype).tiny], dtype=torch.float64)
         assert judge(torch.zeros(1, dtype=dtype), few, accumulator, no_samples).ok == fine
         assert not judge(torch.zeros(1, dtype=dtype), 1000 * few, accumulator, no_samples).ok
+
+
+@pytest.mark.parametrize(("safety", "most"), [(SAFETY, 16), (SAFETY_GRADIENT, 64)])
+def test_in_f64_results_and_gradients_may_be_so_much_worse_than_samples(
+    safety: Any, most: int
+) -> None:
+    one, spread = torch.ones(1, dtype=torch.float64), 1e-10
+
+    def off_by(times: float) -> bool:
+        samples = [one + spread]
+        return judge(one + times * spread, one, torch.float64, lambda _: samples, safety=safety).ok
+
+    assert off_by(most - 1) and not off_by(most + 1)
 
 
 def test_where_a_tie_decides_either_is_right() -> None:
@@ -795,10 +808,10 @@ def test_dims_that_nothing_ties_together_are_huge_each(make: Any) -> None:
 
 def test_a_dim_that_leaves_a_whole_number_is_huge_as_well(make: Any) -> None:
     made = make(
-        'WICK_OP(OP, "x: f32[R, C] -> v: f32[R], at: i64[R]");\n'
-        "WICK_IMPL wick_status OP_cpu(wick_ctx *c, const float *x, float *v, int64_t *at, int64_t R,\n"
-        "                             int64_t C)\n"
-        "{ (void)c, (void)x, (void)v, (void)at, (void)R, (void)C; return WICK_OK; }\n"
+        'WICK_OP(OP, "x: f32[R, C], w?: f32[C] -> v: f32[R], at: i64[R]");\n'
+        "WICK_IMPL wick_status OP_cpu(wick_ctx *c, const float *x, const float *w, float *v, int64_t *at,\n"
+        "                             int64_t R, int64_t C)\n"
+        "{ (void)c, (void)x, (void)w, (void)v, (void)at, (void)R, (void)C; return WICK_OK; }\n"
     )
     operator = Operator("local", made.name)
     assert operator.counted_dims == ["C"]
@@ -806,6 +819,7 @@ def test_a_dim_that_leaves_a_whole_number_is_huge_as_well(make: Any) -> None:
     counted = list(Planner(operator, 0).counted())
     assert {case.dims["C"] > 2**24 for case in counted} == {True}
     assert {case.values for case in counted} == {"positive", "late", "zeros"}
+    assert [case.values for case in counted if case.absent == ("w",)] == ["zeros"]
 
 
 def test_a_place_for_every_element_is_beyond_what_a_float_counts_too(make: Any) -> None:

@@ -260,7 +260,9 @@ class Planner:
             dims = {n: () if leading else 1 for n, leading in self.op.dims.items()}
             dims[name] = self._size(name, COUNTED)
             for values in ("positive", "late", "zeros"):  # zeros: all in one place
-                yield self.base(types, dims, values=values)
+                case = self.base(types, dims, values=values)
+                yield case
+            yield from self.with_less(case)
 
     def values(self) -> Iterator[Case]:
         names = [p for p in PROFILES if p not in ("normal", "wide", "late")]

@@ -11,7 +11,9 @@ from ..oracle import Unanswered, cast_floats
 from ..phases import OUTSIDE
 from ..subject import Call, Forward, Unfit
 
-FAR = 2**40  # where no memory is; in a narrow type as far as it goes, which ends in a guard
+# Where no memory is, also when cut to 32 bits; in a narrow type as far as it goes, which ends in a guard.
+FAR = 2**40 + 2**30
+AROUND = 2**32  # what is cut to 32 bits is the same with so much more
 
 
 def judge_bounds(subject: Forward, case: Case) -> Result:
@@ -30,7 +32,7 @@ def judge_bounds(subject: Forward, case: Case) -> Result:
             continue
         info = torch.iinfo(places.dtype)
         far, below = min(FAR, info.max), max(-FAR, info.min)
-        for outside, first in ((far, n), (below, -n - 1), (below, -1)):
+        for outside, first in ((far, n), (below, -n - 1), (below, -1), (far, AROUND + n - 1)):
             if first == outside or not info.min <= first <= info.max:
                 continue
             if any(_has_answer(call, name, _with(places, one)) for one in (outside, first)):

@@ -179,6 +179,8 @@ def judge_refused_leaks(subject: Subject, case: Case) -> Result:
         outcome = other.run(Manner(repeats=REPEATS))
         if outcome.refused:
             result.judged.append("leak")
+            if outcome.message.endswith("no message"):
+                result.notes.append("it refuses a call without a message: wick_fail gives it one")
             judge_changes(other, outcome, result)
             if result.findings or _report(
                 outcome.leaked, REPEATS, f"a refused call ({outcome.message})", result
@@ -189,8 +191,8 @@ def judge_refused_leaks(subject: Subject, case: Case) -> Result:
 
 def _strange(call: Call) -> Iterator[list[Any]]:
     odd = {
-        "int": (-1, -(2**40), 2**40),
-        "float": (-1.0, float("nan"), float("inf"), 1e300),
+        "int": (0, -1, -(2**40), 2**40),
+        "float": (0.0, -1.0, float("nan"), float("inf"), 1e300),
     }
     for k, p in enumerate(call.operator.inputs):
         if p.dim is None:
