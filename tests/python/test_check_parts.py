@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ import wick
 from wick.check import bench, device, draw, fences, guarded, run, shrink, worker
 from wick.check.case import Case, CaseError
 from wick.check.compare import SAFETY, SAFETY_GRADIENT, judge
+from wick.check.finding import Result
 from wick.check.guarded import Manner
 from wick.check.judges.again import neighbours
 from wick.check.judges.huge import plan_huge
-from wick.check.judges.stream import _has_indices, _other, _others
+from wick.check.judges.stream import _has_indices, _judge_together, _other, _others
 from wick.check.noise import Noise
 from wick.check.operator import Operator
 from wick.check.oracle import ByGradient, ByReference, Unanswered
@@ -594,6 +596,50 @@ def test_beside_it_scalars_are_others_as_well() -> None:
     case = relu.read_case("relu T:f32 N=2")
     subject = Forward(relu, None, lambda phase: None)
     assert len(list(_others(subject, case, subject.prepare(case)))) == 1
+
+
+class NoStream:
+    """Of torch.cuda, as much as is needed to make calls one after another."""
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def wait_event(self, _: Any) -> None:
+        pass
+
+    def record(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("who", ["none", "call", "other"])
+def test_calls_at_once_are_judged_but_for_indices(
+    monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    for name in ("Stream", "Event"):
+        monkeypatch.setattr(torch.cuda, name, NoStream)
+    monkeypatch.setattr(torch.cuda, "stream", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda _: None)
+    monkeypatch.setattr(torch.cuda, "_sleep", lambda _: None)
+    operator = Operator("wick", "scale_bias_relu")
+    subject = Forward(operator, None, lambda phase: None)
+    case = operator.read_case("scale_bias_relu T:f32 N=2 C=3")
+    call = subject.prepare(case)
+    other = next(_others(subject, case, call))
+    spoilt = {"none": None, "call": call, "other": other}[who]
+    right = operator.function
+
+    def function(*values: Any) -> Any:
+        is_spoilt = spoilt is not None and torch.equal(values[0], spoilt.values[0])
+        return right(*values) + is_spoilt
+
+    operator.function = function
+    for indices in (False, True):
+        monkeypatch.setattr("wick.check.judges.stream._has_indices", lambda _, i=indices: i)
+        result = Result()
+        _judge_together(call, other, call.run().results, result)
+        assert [f.kind for f in result.findings] == (
+            ["together"] if who == "call" or (who == "other" and not indices) else []
+        )
 
 
 def test_sizes_that_could_be_taken_for_others() -> None:
