@@ -67,6 +67,7 @@ typedef struct cu_memory_access {
     O(cuMemCreate, (cu_memory *, size_t, const cu_memory_kind *, unsigned long long))              \
     O(cuMemRelease, (cu_memory))                                                                   \
     O(cuMemMap, (cu_address, size_t, size_t, cu_memory, unsigned long long))                       \
+    O(cuMemUnmap, (cu_address, size_t))                                                            \
     O(cuMemSetAccess, (cu_address, size_t, const cu_memory_access *, size_t))
 
 enum {

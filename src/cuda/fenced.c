@@ -11,7 +11,8 @@ enum { PINNED = 1, ON_DEVICE = 1, READ_AND_WRITE = 3 }; /* of CUmemAllocationTyp
 static bool is_missing(void)
 {
     return !cuda.cuMemGetAllocationGranularity || !cuda.cuMemAddressReserve || !cuda.cuMemCreate ||
-           !cuda.cuMemMap || !cuda.cuMemSetAccess || !cuda.cuMemRelease || !cuda.cuMemAddressFree;
+           !cuda.cuMemMap || !cuda.cuMemUnmap || !cuda.cuMemSetAccess || !cuda.cuMemRelease ||
+           !cuda.cuMemAddressFree;
 }
 
 /* Memory of that many bytes, a multiple of the granularity, at that address. Mapped, it stays
@@ -24,7 +25,10 @@ static cu_result map_memory(cu_address at, size_t bytes, const cu_memory_kind *k
     if (result) return result;
     result = cuda.cuMemMap(at, bytes, 0, memory, 0);
     cuda.cuMemRelease(memory);
-    return result ? result : cuda.cuMemSetAccess(at, bytes, &access, 1);
+    if (result) return result;
+    result = cuda.cuMemSetAccess(at, bytes, &access, 1);
+    if (result) cuda.cuMemUnmap(at, bytes);
+    return result;
 }
 
 static cu_result make_fenced(int32_t device, uint64_t *bytes, cu_address *out)

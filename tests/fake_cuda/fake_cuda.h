@@ -50,7 +50,7 @@ typedef struct fake_cuda {
     int calls[FAKE_FUNCTIONS];
     int n_launches;
     fake_launch launches[FAKE_MOST_LAUNCHES];
-    int contexts_retained, modules, allocations, reservations;
+    int contexts_retained, modules, allocations, reservations, mappings;
     /* of the calling thread: depth of its context stack, the device on top or -1, capture mode */
     int (*stack_depth)(void);
     int (*current_device)(void);

@@ -213,6 +213,7 @@ cu_result cuMemAddressReserve(cu_address *out, size_t bytes, size_t alignment, c
 cu_result cuMemAddressFree(cu_address at, size_t bytes)
 {
     int code = fake_enter_current(FAKE_cuMemAddressFree);
+    if (!code && fake_state.mappings >= fake_state.reservations) code = INVALID_VALUE; /* in use */
     if (!code && munmap((void *)(uintptr_t)at, bytes)) code = INVALID_VALUE;
     if (!code) fake_state.reservations--;
     return fake_leave(code);
@@ -244,6 +245,15 @@ cu_result cuMemMap(cu_address at, size_t bytes, size_t offset, cu_memory memory,
 {
     int code = fake_enter_current(FAKE_cuMemMap);
     if (!code && (at % 4096 || offset || bytes != memory || flags)) code = INVALID_VALUE;
+    if (!code) fake_state.mappings++;
+    return fake_leave(code);
+}
+
+cu_result cuMemUnmap(cu_address at, size_t bytes)
+{
+    int code = fake_enter_current(FAKE_cuMemUnmap);
+    if (!code && mprotect((void *)(uintptr_t)at, bytes, PROT_NONE)) code = INVALID_VALUE;
+    if (!code) fake_state.mappings--;
     return fake_leave(code);
 }
 

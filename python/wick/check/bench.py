@@ -126,7 +126,7 @@ class Bench:
         """What there is to judge: for each operator, (judge, subject, cases)."""
         found = []
         for name, subject in self.subjects.items():
-            forward = subject.forward if isinstance(subject, Backward) else subject
+            forward = subject.forward
             if request["names"] and not {name, forward.name} & set(request["names"]):
                 continue
             kinds = set(itertools.chain(*forward.operator.variables.values()))
@@ -168,7 +168,7 @@ class Bench:
     ) -> Iterator[tuple[str, list[Case]]]:
         """The one case of --case."""
         head = request["case"].split()[0]
-        forward = subject.forward if isinstance(subject, Backward) else subject
+        forward = subject.forward
         if head not in (forward.name, subject.name):
             return
         try:
@@ -186,7 +186,7 @@ class Bench:
     ) -> Iterator[tuple[str, set[str], Iterator[Case]]]:
         """(judge, the names by which it is asked for, cases)."""
         backward = isinstance(subject, Backward)
-        forward = subject.forward if isinstance(subject, Backward) else subject
+        forward = subject.forward
         plan = Planner(forward.operator, seed, types, forward.taken)
         thin = {"quick": 6, "full": 1}.get(depth, 3 if backward else 1)
         tag = "gradient" if backward else "forward"
@@ -298,7 +298,7 @@ class Bench:
         return [(s, c) for s in self._family(subject) for c in cases]
 
     def _family(self, subject: Forward | Backward) -> list[Forward | Backward]:
-        forward = subject.forward if isinstance(subject, Backward) else subject
+        forward = subject.forward
         kin = [
             s for s in self.subjects.values() if isinstance(s, Backward) and s.forward is forward
         ]

@@ -143,6 +143,7 @@ class Forward:
         self.operator, self.reference, self.phase = operator, reference, phase
         self.device = device
         self.name = operator.name
+        self.forward = self  # of its backward, too
 
     def prepare(self, case: Case) -> Call:
         op = self.operator

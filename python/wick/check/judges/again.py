@@ -15,7 +15,7 @@ from ..case import Case, Size, dims_text
 from ..finding import Result, skip
 from ..guarded import Manner
 from ..oracle import Unanswered
-from ..subject import Backward, Call, Unfit, answered
+from ..subject import Call, Unfit, answered
 from .values import Subject, results_of
 
 REPEATS, FEW = 120, 1200  # equal calls, and those of a few elements
@@ -128,7 +128,7 @@ def neighbours(dims: dict[str, Size]) -> Iterator[dict[str, Size]]:
 
 def _unlike(subject: Subject, case: Case) -> dict[str, Size]:
     """Sizes of which, if possible, none is one of the case's."""
-    forward = subject.forward if isinstance(subject, Backward) else subject
+    forward = subject.forward
     drawn = [forward.operator.sample("odd", case.seed + k, 2000) for k in range(8)]
     return min(drawn, key=lambda dims: sum(dims[name] == size for name, size in case.dims.items()))
 

@@ -209,7 +209,7 @@ def _rows(op: Operator, case: Case, dim: str) -> int:
 
 def _pointers(subject: Forward | Backward, dim: str, tail: list[Any], front: int) -> list[int]:
     """Inputs that hold places in this dim, and can hold any."""
-    forward = subject.forward if isinstance(subject, Backward) else subject
+    forward = subject.forward
     inputs = enumerate(subject.operator.inputs)
     held = [i for i, p in inputs if p.is_tensor and forward.pointers.get(p.name) == dim]
     return [i for i in held if _holds(tail[i], front)]

@@ -14,7 +14,7 @@ from ..case import Case
 from ..finding import Result, skip
 from ..operator import candidates
 from ..oracle import Unanswered
-from ..subject import Backward, Call, Unfit, answered
+from ..subject import Call, Unfit, answered
 from .values import Subject, results_of
 
 DELAY = 20_000_000  # clock cycles: long enough for a launch on another stream to overtake
@@ -137,7 +137,7 @@ def _others(subject: Subject, case: Case, call: Call) -> Iterator[Call]:
 
 
 def _other_scalars(subject: Subject, case: Case) -> dict[str, Any]:
-    forward = subject.forward if isinstance(subject, Backward) else subject
+    forward = subject.forward
     found = {}
     for p in forward.operator.scalars:
         is_now = case.scalars.get(p.name, p.default)
