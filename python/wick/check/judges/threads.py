@@ -28,6 +28,7 @@ ROUNDS, SECONDS = 300, 4.0  # of callers at once, at most
 ALONE, BESIDES = (20_000, 40), (200, 8)
 CALLERS = 4
 ROUNDS_OF_KERNELS = 200
+SHARED = "something static, or global, is written"
 
 
 def judge_threads(subject: Subject, case: Case, watched: bool) -> Result:
@@ -118,17 +119,12 @@ def _judge_callers(subject: Subject, case: Case, call: Call, rounds: int, result
     differs = guarded.together(call.operator, calls, call.wanted, Manner(), rounds)
     call.phase("judge")
     if differs >= 0:
-        _report_callers(result, len(calls))
+        _report_callers(result, len(calls), SHARED)
 
 
-def _report_callers(result: Result, callers: int, *more: str) -> None:
-    result.add(
-        "threads",
-        "callers",
-        f"the result changes when {callers} threads call the operator at once",
-        *more,
-        "something static, or global, is written",
-    )
+def _report_callers(result: Result, callers: int, *details: str) -> None:
+    title = f"the result changes when {callers} threads call the operator at once"
+    result.add("threads", "callers", title, *details)
 
 
 # ---- on a GPU ----
@@ -179,10 +175,11 @@ def _judge_callers_of_kernels(callers: list[Caller], result: Result) -> None:
     for (_, wanted), rounds in zip(callers, given):
         for values, got in rounds:
             if isinstance(got, RuntimeError):
-                _report_callers(result, len(callers), f"it is refused: {got}")
+                _report_callers(result, len(callers), f"it is refused: {got}", SHARED)
                 return
             if not guarded.same(results_of(call.operator, got, values), wanted):
-                _report_callers(result, len(callers))
+                elsewhere = "or work goes to another stream than the current one"
+                _report_callers(result, len(callers), f"{SHARED}, {elsewhere}")
                 return
 
 
