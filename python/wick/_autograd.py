@@ -277,7 +277,7 @@ def _write(sig: Signature, found: Found | None) -> str:
     n_args = len(sig.inputs) + len(sig.wanted)
     kept = _keep(sig, found) if found else []
     zeros = found is not None and len(sig.outputs) > 1  # they may stand in for a gradient
-    lines = [*_write_forward(sig, n_args), *_write_setup(sig, kept, zeros, n_args)]
+    lines = [*_write_forward(sig, n_args), *_write_setup(sig, found, kept, zeros, n_args)]
     if found is None:
         lines += ["def backward(ctx, *grads):", "    raise no_gradient(sig)"]
     else:
@@ -312,15 +312,28 @@ def _write_forward(sig: Signature, n_args: int) -> list[str]:
     return [f"def forward({_list('a', n_args)}):", f"    return run({_list('a', n)}{wanted})"]
 
 
-def _write_setup(sig: Signature, kept: list[_Kept], zeros: bool, n_args: int) -> list[str]:
+def _without_gradient(sig: Signature, found: Found | None) -> dict[str, str]:
+    """Results that have none, and when: integers, and those whose gradient the backward does not take."""
+    taken = [index for source, index, *_ in found[1] if source == "gradient"] if found else []
+    when = {}
+    for i, p in enumerate(sig.outputs):
+        if p.kind == "tensor" and taken and i not in taken:
+            when[f"o{i}"] = f"o{i} is not None"
+        elif not FLOATS.issuperset(p.types):
+            when[f"o{i}"] = f"o{i} is not None and not o{i}.is_floating_point()"
+    return when
+
+
+def _write_setup(
+    sig: Signature, found: Found | None, kept: list[_Kept], zeros: bool, n_args: int
+) -> list[str]:
     n = len(sig.outputs)
     lines = ["    ctx.set_materialize_grads(False)"]
-    unsure = [f"o{i}" for i, p in enumerate(sig.outputs) if not FLOATS.issuperset(p.types)]
-    if unsure:
-        lines += [
-            f"    whole = [o for o in ({', '.join(unsure)},) if o is not None]",
-            "    ctx.mark_non_differentiable(*[o for o in whole if not o.is_floating_point()])",
-        ]
+    without = _without_gradient(sig, found)
+    if without:
+        lines.append("    without = []")
+        lines += [f"    if {when}: without.append({o})" for o, when in without.items()]
+        lines.append("    ctx.mark_non_differentiable(*without)")
     if zeros:
         lines += [f"    ctx.o{i} = like(o{i})" for i in range(n) if sig.outputs[i].kind == "tensor"]
     lines += [f"    ctx.{k.name} = {k.value}" for k in kept if not k.tensor]
@@ -330,7 +343,7 @@ def _write_setup(sig: Signature, kept: list[_Kept], zeros: bool, n_args: int) ->
     head = ["def setup_context(ctx, inputs, output):"]
     if any(k.value.startswith("a") for k in kept):
         head.append(f"    {_list('a', n_args)}= inputs")
-    if n > 1 or saved or unsure:
+    if n > 1 or saved or without:
         head.append("    o0 = output" if n == 1 else f"    {_list('o', n)}= output")
     return [*head, *lines]
 

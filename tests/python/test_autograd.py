@@ -540,6 +540,23 @@ def test_a_backward_that_names_gradients_only(make: Maker, door: str) -> None:
         assert x.grad.tolist() == [expected] * 3
 
 
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+def test_a_result_whose_gradient_is_not_taken_has_none(
+    make: Maker, door: str, backend: str | None
+) -> None:
+    """Not one of zeros: y * z would have half of its gradient, and nobody would know."""
+    text = ONLY_GRADIENTS.replace(", dz: f64[N]", "").replace(", const double *dz", "")
+    op = make(text.replace(" + 3 * dz[i]", "")).by(door)
+    call = torch.compile(lambda x: op(x), backend=backend, fullgraph=True) if backend else op
+    x = exact(3)
+    y, z = call(x)
+    assert y.requires_grad and not z.requires_grad
+    (y * z).sum().backward()
+    assert torch.equal(x.grad, 2 * z)
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        call(x)[1].sum().backward()
+
+
 def test_an_integer_result_is_not_differentiable(make: Maker, door: str) -> None:
     x = torch.ones(2, requires_grad=True)
     y, _, n = make(pair(True)).by(door)(x, torch.ones(2))

@@ -51,7 +51,7 @@ class Verdict:
         return self.index is None
 
 
-def _unravel(flat: int, shape: torch.Size) -> tuple[int, ...]:
+def unravel(flat: int, shape: torch.Size) -> tuple[int, ...]:
     index = []
     for size in reversed(shape):
         index.append(flat % size)
@@ -71,7 +71,7 @@ def _judge_exact(got: torch.Tensor, expected: torch.Tensor, samples: Samples) ->
     verdict = Verdict(wrong=int(wrong.sum()), total=got.numel())
     if verdict.wrong:
         flat = int(wrong.flatten().nonzero()[0])
-        verdict.index = _unravel(flat, got.shape)
+        verdict.index = unravel(flat, got.shape)
         verdict.got, verdict.expected = (t.flatten()[flat].item() for t in (got, wanted))
         verdict.worst = float("inf")
     return verdict
@@ -132,7 +132,7 @@ def _merge(whole: Verdict, piece: Verdict, start: int, shape: torch.Size) -> Non
     whole.wrong += piece.wrong
     whole.zero_signs += piece.zero_signs
     if piece.index is not None and whole.index is None:
-        whole.index = _unravel(start + piece.index[0], shape)
+        whole.index = unravel(start + piece.index[0], shape)
         whole.got, whole.expected, whole.allowed = piece.got, piece.expected, piece.allowed
 
 
@@ -195,7 +195,7 @@ def _verdict(
     verdict.zero_signs = _zero_signs(g, e)
     if verdict.wrong:
         flat = int(torch.where(wrong, error, -1.0).flatten().argmax())
-        verdict.index = _unravel(flat, got.shape)
+        verdict.index = unravel(flat, got.shape)
         verdict.got, verdict.expected, verdict.allowed = (
             float(t.flatten()[flat]) for t in (g, e, allowed)
         )

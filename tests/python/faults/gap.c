@@ -19,10 +19,12 @@
  *   14  forward    many is kept in 8 bits
  *   15  threads    many is counted by all threads at once
  *   16  forward    the share is a float's
+ *   17  memory     less is the byte 255 where it is true
  */
 #include <wick/op.h>
 
 #include <stdint.h>
+#include <string.h>
 
 #ifndef FAULT
 #define FAULT 0
@@ -76,7 +78,10 @@ static wick_status gap_chunks(void *arg, int64_t begin, int64_t end)
             T d = wick_T(difference(j->a[i], j->b[i]));
             bool less = is_less(j, i);
             j->y[i] = FAULT == 8 ? (T)(j->y[i] & d) : d;
-            if (FAULT != 9 || less) j->less[i] = less;
+            if (FAULT == 17)
+                memset(&j->less[i], less ? 255 : 0, 1);
+            else if (FAULT != 9 || less)
+                j->less[i] = less;
             if (FAULT != 10 || i < 1000) j->count[k] += less;
             if (FAULT == 15 && less) j->shared++;
         }

@@ -14,7 +14,7 @@ import torch
 
 from .. import fences, guarded
 from ..case import Case
-from ..compare import SAFETY, SAFETY_GRADIENT, Verdict, judge
+from ..compare import SAFETY, SAFETY_GRADIENT, Verdict, judge, unravel
 from ..device import DeviceLost
 from ..draw import NOT_FINITE
 from ..finding import Result, skip
@@ -70,6 +70,7 @@ def judge_values(subject: Subject, case: Case, only: set[str]) -> Result:
     if "memory" in only or expected is not None:
         result.judged.append("memory")
         _judge_memory(call, first, result)
+        _judge_bools(call, first, result)
         front = call.run(Manner(at_end=False, shift=_shift(case), fill=FILLS[2]))
         _report_damage(front, result)
         if expected is not None and not guarded.same(first.results, front.results):
@@ -266,6 +267,20 @@ def _judge_memory(call: Call, first: Outcome, result: Result) -> None:
             result.add("repeat", f"unsteady-{name}", f"{name} differs from one call to the next")
 
 
+def _judge_bools(call: Call, outcome: Outcome, result: Result) -> None:
+    """C reads any byte but 0 as true, and so do most functions of torch. Others count with it."""
+    for name, found in zip(call.outcome_names, outcome.results):
+        if not isinstance(found, torch.Tensor) or found.dtype != torch.bool:
+            continue
+        held = guarded.bits(found)
+        other = (held > 1).nonzero()
+        if len(other) and not result.findings:  # what is not written is no bool either
+            flat = int(other[0])
+            where = place(name, unravel(flat, found.shape))
+            title = f"{where} holds the byte {int(held[flat])}, but a bool is 0 or 1"
+            result.add("memory", f"bool-{name}", title)
+
+
 def _unwritten(a: torch.Tensor, b: torch.Tensor) -> tuple[int, ...] | None:
     """The first element that still holds what it was filled with, both times."""
     size = a.element_size()
@@ -274,5 +289,4 @@ def _unwritten(a: torch.Tensor, b: torch.Tensor) -> tuple[int, ...] | None:
     both = (left & right).all(1)
     if not both.any():
         return None
-    flat = int(both.nonzero()[0])
-    return tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), a.shape))
+    return unravel(int(both.nonzero()[0]), a.shape)
