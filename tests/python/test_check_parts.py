@@ -1274,6 +1274,53 @@ def test_what_an_index_is_for_is_asked_of_the_reference(
     assert (int(at.max()) > 60_000) == bool(pointers)
 
 
+SECTIONS = """\
+WICK_OP(OP, "x: f32[M, C], at: i64[S+1] -> y: f32[S, C]");
+WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, const float *x, const int64_t *at, float *y, int64_t M, int64_t C, int64_t S)
+{
+    (void)x, (void)at, (void)y, (void)M, (void)C, (void)S;
+    return wick_fail(ctx, WICK_ENOTSUP, "never called");
+}
+"""
+
+
+def sections(x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    if at[0] < 0 or at[-1] > len(x) or bool((at.diff() < 0).any()):
+        raise ValueError("not in order, or outside")
+    return torch.stack([x[a:b].sum(0) for a, b in zip(at.tolist(), at.tolist()[1:])])
+
+
+def whole_sections(x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    if at[0] != 0 or at[-1] != len(x):
+        raise ValueError("not all of x")
+    return sections(x, at)
+
+
+def any_sections(x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    return torch.stack([x[a:b].sum(0) for a, b in zip(at.tolist(), at.tolist()[1:])])
+
+
+@pytest.mark.parametrize(
+    "function, offsets",
+    [(sections, {"at": "M"}), (whole_sections, {"at": "M"}), (any_sections, {})],
+)
+def test_where_sections_begin_is_asked_of_the_reference(
+    function: Any, offsets: dict[str, str], make: Any
+) -> None:
+    operator = Operator("local", make(SECTIONS).name)
+    forward = Forward(operator, Reference("here", function, None), lambda _: None)
+    assert forward.offsets == offsets
+    for seed, values in ((1, "normal"), (2, "ties"), (4, "late")):
+        case = Case(operator.name, {}, {"M": 900, "C": 1, "S": 20}, values=values, seed=seed)
+        call = forward.prepare(case)
+        at = call.values[1]
+        if offsets:
+            assert at[0] == 0 and at[-1] == 900 and bool((at.diff() >= 0).all())
+            call.expected()
+        else:
+            assert values == "late" or bool((at.diff() < 0).any())
+
+
 def test_what_is_a_float_points_nowhere() -> None:
     operator = Operator("wick", "scale_bias_relu_learned")
     reference = Reference("here", lambda x, bias, scale: torch.relu(x * scale + bias), None)

@@ -230,7 +230,7 @@ class Bench:
             yield "stream", {"stream"}, plan.few((33, 70_001))
         if not backward:
             yield "refuse", {"refuse"}, plan.tiny(1)
-            if self.device.type == "cpu" and forward.pointers:
+            if self.device.type == "cpu" and (forward.pointers or forward.offsets):
                 yield "bounds", {"refuse"}, plan.tiny(3)
             yield "opcheck", {"opcheck"}, plan.tiny(1, usual=True)
             if self.device.type == "cpu" and batch.batch_dims(own):

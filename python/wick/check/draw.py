@@ -159,6 +159,14 @@ def values(
     return _integers(profile, shape, dtype, gen, below).to(dtype)
 
 
+def rising(drawn: torch.Tensor, last: int, whole: bool) -> torch.Tensor:
+    """The same numbers in order. whole: from 0 to the last one, as some want it."""
+    found = drawn.sort(-1).values if drawn.dim() else drawn
+    if whole and found.dim() and found.shape[-1] > 1:
+        found[..., 0], found[..., -1] = 0, min(last, torch.iinfo(found.dtype).max)
+    return found
+
+
 # ---- layouts ----
 
 

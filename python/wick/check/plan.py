@@ -36,6 +36,7 @@ SQUARE = 70
 PACK = 16  # elements that are loaded at once, at most
 STREAMING = 34 << 20  # bytes: a result that goes past the caches
 MOST_ELEMENTS = 7_000_000  # of a tensor in a sweep over sizes
+MOST_OFTEN, TIMES = 250_000, 32  # or so many for each of a size, of one that is called many times
 WARPS = 70  # elements: more than two of them
 LOOPING = 6_000_000  # elements: more than a GPU works on at once
 ROOM = 600  # a dim that is subtracted, a window say, is no longer than this
@@ -124,13 +125,13 @@ class Planner:
     def _size(self, name: str, size: int) -> Size:
         return (size,) if self.op.dims[name] else size
 
-    def _is_too_much(self, dims: dict[str, Size]) -> bool:
+    def _is_too_much(self, dims: dict[str, Size], most: int = MOST_ELEMENTS) -> bool:
         """Where a tensor grows with a product of sizes, or a square."""
         try:
             inputs, outputs, _, _ = self.op.plan(self._of_any_type(dims))
         except RuntimeError:
             return False  # no case, as will be told
-        return any(math.prod(a[0]) > MOST_ELEMENTS for a in (*inputs, *outputs) if a)
+        return any(math.prod(a[0]) > most for a in (*inputs, *outputs) if a)
 
     def _fits(self, dims: dict[str, Size]) -> bool:
         return self.op.fits(self._of_any_type(dims))
@@ -350,7 +351,8 @@ class Planner:
         for turn, choice in enumerate(self.types()[:types]):
             for name in self.op.dims or ("",):
                 for k, size in enumerate(sizes):
-                    while name and size > 1 and self._is_too_much(self.around(name, size)):
+                    most = max(MOST_OFTEN, TIMES * size)
+                    while name and size > 1 and self._is_too_much(self.around(name, size), most):
                         size //= 2
                     case = self.base(choice, self.around(name, size) if name else {})
                     if k % 2:

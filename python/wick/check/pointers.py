@@ -2,7 +2,8 @@
 
 The reference is asked. Either it takes places up to the last one of a dim, and refuses what comes after.
 Or, with more rows in front and numbers that are larger by as many, it says the same as before, and
-something else where the numbers have stayed as they were. It is also asked whether it takes any numbers
+something else where the numbers have stayed as they were. Or it takes numbers that rise from 0 to the size
+of a dim, where rows of segments begin and end, and refuses those that fall or go on. It is also asked whether it takes any numbers
 at all: these are data. Of an int that is no size, whether more of it is more to do: if not, it may be as
 large as an int can be, a seed say. And of every number which of the usual values it takes.
 """
@@ -142,6 +143,41 @@ def find_pointers(op: Operator, reference: Reference) -> dict[str, str]:
             if len(dims) == 1:
                 found[p.name] = dims[0]
     return found
+
+
+def find_offsets(op: Operator, reference: Reference, pointers: dict[str, str]) -> dict[str, str]:
+    """By input the dim that its numbers, which do not fall, cut into segments, where there is one."""
+    types = _widest(op)
+    found = {}
+    for p in op.tensors:
+        dtype = DTYPES.get(types.get(p.element, p.element), torch.float64)
+        if not is_for_finding(op, p, dtype) or dtype == torch.bool or p.name in pointers:
+            continue
+        dims = [dim for dim in op.dims if _cuts(op, reference, types, p.name, dim)]
+        if len(dims) == 1:
+            found[p.name] = dims[0]
+    return found
+
+
+def _cuts(op: Operator, reference: Reference, types: dict[str, str], name: str, dim: str) -> bool:
+    dims: dict[str, Any] = {n: (FEW,) if leading else FEW for n, leading in op.dims.items()}
+    most = FEW + FRONT
+    longer = Case(op.name, types, dims).with_dim(dim, (most,) if op.dims[dim] else most)
+    try:
+        inputs = _inputs(op, reference, longer)
+    except RuntimeError:  # no sizes of this operator
+        return False
+    places = inputs[name]
+    if places.dim() == 0 or places.shape[-1] < 2:
+        return False
+    rising = torch.linspace(0, most, places.shape[-1]).round().to(places.dtype).expand(places.shape)
+    beyond = rising.clone()
+    beyond[..., -1] = most + 1
+    taken = [
+        _answers(op, reference, {**inputs, name: given}) is not None
+        for given in (rising, beyond, rising.flip(-1))
+    ]
+    return taken == [True, False, False]
 
 
 def _points_into(

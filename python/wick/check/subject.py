@@ -20,7 +20,14 @@ from . import draw, guarded
 from .case import Case
 from .operator import DTYPES, NUMBERS, Operator, Parameter, candidates
 from .oracle import ByGradient, ByReference, ByWidest, Oracle, Unanswered, working_type
-from .pointers import find_large, find_numbers, find_pointers, find_taken, is_for_finding
+from .pointers import (
+    find_large,
+    find_numbers,
+    find_offsets,
+    find_pointers,
+    find_taken,
+    is_for_finding,
+)
 from .reference import Reference, ReferenceError, broken, is_for_memory, words_of
 
 Phase = Callable[[str], None]
@@ -244,6 +251,8 @@ class Forward:
         if dtype.itemsize == 1 and self.reference is not None and case.seed % 2:
             # Bytes may be data: as indices they are too large, as the reference will say.
             return tensor(case.but(values=WHOLE.get(case.values, "wide")), p.name, shape, dtype)
+        if p.name in self.offsets:
+            return tensor(case, p.name, shape, dtype, self._below(case, p) + 1, rising=True)
         if p.name in self.numbers and case.seed % 2:
             return tensor(case, p.name, shape, dtype, data)
         return tensor(case, p.name, shape, dtype, self._below(case, p))
@@ -252,6 +261,12 @@ class Forward:
     def pointers(self) -> dict[str, str]:
         """By input the dim that its numbers are places in, as far as the reference knows."""
         return self._ask(find_pointers) or {}
+
+    @functools.cached_property
+    def offsets(self) -> dict[str, str]:
+        """By input the dim that it cuts into segments, as far as the reference knows."""
+        pointers = self.pointers
+        return self._ask(lambda op, reference: find_offsets(op, reference, pointers)) or {}
 
     @functools.cached_property
     def numbers(self) -> set[str]:
@@ -279,7 +294,7 @@ class Forward:
         return found
 
     def _below(self, case: Case, p: Parameter) -> int:
-        dim = self.pointers.get(p.name)
+        dim = self.pointers.get(p.name) or self.offsets.get(p.name)
         return _smallest(case.dims if dim is None else {dim: case.dims[dim]})
 
 
@@ -304,13 +319,19 @@ def _smallest(dims: dict[str, Any]) -> int:
 
 
 def tensor(
-    case: Case, name: str, shape: tuple[int, ...], dtype: torch.dtype, below: int = 0
+    case: Case,
+    name: str,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    below: int = 0,
+    rising: bool = False,
 ) -> torch.Tensor:
     """The tensor of a name, drawn from the case's seed."""
     gen = draw.generator(case.seed, name)
 
     def make(size: tuple[int, ...]) -> torch.Tensor:
-        return draw.values(case.values, size, dtype, gen, below)
+        drawn = draw.values(case.values, size, dtype, gen, below)
+        return draw.rising(drawn, below - 1, whole=case.seed % 3 > 0) if rising else drawn
 
     return draw.arrange(case.layouts.get(name), tuple(shape), make, gen)
 

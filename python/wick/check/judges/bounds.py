@@ -18,32 +18,37 @@ AROUND = 2**32  # what is cut to 32 bits is the same with so much more
 
 def judge_bounds(subject: Forward, case: Case) -> Result:
     """Whether places are looked at is up to the operator: one that is given a place far outside and
-    reads or writes there does not, and its end is no fault. One that refuses it looks."""
+    reads or writes there does not, and its end is no fault. One that refuses it looks, and is not to end for
+    what lies on the other side."""
     try:
         call = subject.prepare(case)
     except (Unfit, Unanswered) as why:
         return skip(why)
     result = Result(judged=["refuse"])
-    for name, dim in subject.pointers.items():
-        n = case.dims[dim]
+    for name, dim in (*subject.pointers.items(), *subject.offsets.items()):
+        size = case.dims[dim]
         k = [p.name for p in call.operator.inputs].index(name)
         places = call.values[k]
-        if not isinstance(n, int) or not isinstance(places, torch.Tensor) or places.numel() == 0:
+        if not isinstance(size, int) or not isinstance(places, torch.Tensor) or places.numel() == 0:
             continue
+        n = size + (name in subject.offsets)  # a segment may end behind the last one
         info = torch.iinfo(places.dtype)
         far, below = min(FAR, info.max), max(-FAR, info.min)
+        looks = False  # at places; if so, it has to on both sides
         for outside, first in ((far, n), (below, -n - 1), (below, -1), (far, AROUND + n - 1)):
             if first == outside or not info.min <= first <= info.max:
                 continue
             if any(_has_answer(call, name, _with(places, one)) for one in (outside, first)):
                 continue
-            if not _with_place(call, k, outside).run(phase=OUTSIDE).refused:
+            if looks:  # an end beside a tensor says more than one far away
+                _with_place(call, k, first).run(Manner(at_end=first > 0))
+            phase = "operator" if looks else OUTSIDE
+            if not _with_place(call, k, outside).run(phase=phase).refused:
                 continue
+            looks = True
             taken = _with_place(call, k, first).run(Manner(room=_room(case)))
             if not taken.refused:
-                title = (
-                    f"it takes {first} in {name}, where {dim} is {n}, though it refuses {outside}"
-                )
+                title = f"it takes {first} in {name}, where {dim} is {size}, though it refuses {outside}"
                 words = ["the reference refuses both", *taken.damage.splitlines()]
                 result.add("refuse", f"bounds-{name}", title, *words)
                 return result  # the next call may be the last
@@ -60,9 +65,9 @@ def _room(case: Case) -> int:
 
 
 def _with(places: torch.Tensor, other: int) -> torch.Tensor:
-    """The last of them is another one."""
+    """The last of them is another one; the first, if it is negative: they may have to rise."""
     found = places.clone()
-    found.view(-1)[-1] = other
+    found.view(-1)[0 if other < 0 else -1] = other
     return found
 
 
