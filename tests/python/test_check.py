@@ -621,7 +621,10 @@ def test_what_is_kept_for_the_backward_needs_no_gradient(
     assert judged(path, only=["gradient"]).code == 0
     assert judged(path, ("-DFAULT=1",), only=["gradient"]).code == 1
     path = write(SQUARE, "def square(x):\n    return x * x, 2 * x\n", "square")
-    assert judged(path, only=["gradient"]).code == 1  # the reference has one
+    report = judged(path, only=["gradient"])
+    assert report.code == 1  # the reference has one
+    said = [line for fault in report.faults for line in fault.details]
+    assert any("square_backward does not take dkept" in line for line in said)
 
 
 CUBE = """\

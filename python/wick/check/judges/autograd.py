@@ -149,8 +149,7 @@ def _judge_arriving(
         call.phase("operator")
         try:
             outputs = _calls(call, names, call.on_device())(*leaves)
-            given = [dy.to(call.device) for dy in arriving if dy is not None]
-            got = torch.autograd.grad(outputs, leaves, given, allow_unused=True)
+            got = _gradients(outputs, leaves, [dy for dy in arriving if dy is not None])
         except RuntimeError as error:
             result.add("gradient", "fails", f"backward fails: {error}")
             return
@@ -167,8 +166,33 @@ def _judge_arriving(
                     f"autograd-{name}",
                     f"{place(f'{name}.grad', verdict.index or ())} is {number(verdict.got)}{how}, "
                     f"but the reference's is {number(verdict.expected)}",
+                    *_hints(call),
                 )
                 return
+
+
+def _gradients(
+    outputs: Sequence[torch.Tensor], leaves: list[torch.Tensor], arriving: list[torch.Tensor]
+) -> Sequence[torch.Tensor | None]:
+    """What torch passes back. Outputs whose gradient the backward does not take have none."""
+    ways = [(y, dy.to(y.device)) for y, dy in zip(outputs, arriving) if y.requires_grad]
+    if not ways:
+        return [None] * len(leaves)
+    ys, dys = zip(*ways)
+    return torch.autograd.grad(ys, leaves, dys, allow_unused=True)
+
+
+def _hints(call: Call) -> list[str]:
+    """Outputs without a gradient, for which the reference may have one."""
+    outputs, gradient = call.operator.outputs, call.operator.gradient
+    assert gradient is not None
+    taken = [index for source, index, *_ in gradient.feeds if source == "gradient"]
+    return [
+        f"{gradient.backward} does not take d{p.name}: if {p.name} is there for the backward alone, "
+        "the reference returns it with .detach()"
+        for i, (p, about) in enumerate(zip(outputs, call.shapes))
+        if i not in taken and about is not None and about[1].is_floating_point
+    ]
 
 
 def _samples(
