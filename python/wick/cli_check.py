@@ -123,8 +123,8 @@ def targets(words: list[str], flags: tuple[str, ...] = ()) -> list[Target]:
             shipped.append(re.sub(r"^wick(::|\.)", "", word))
     if shipped or not words:
         label = ", ".join(shipped) or "the operators that come with wick"
-        found.append(Target(None, tuple(shipped), label=label))
-    return found
+        found.append(Target(None, tuple(dict.fromkeys(shipped)), label=label))
+    return list(dict.fromkeys(found))
 
 
 def _stop(number: int, frame: object) -> None:

@@ -1593,6 +1593,8 @@ def test_a_trace_has_the_calls_that_were_measured(folder: Path, host: Host, tmp_
         (["relu", "--seed", "9" * 23], 2, "expected a number of 64 bits"),
         (["relu", "--json", ""], 2, "--json: expected a name"),
         (["relu", "--html", ""], 2, "--html: expected a name"),
+        (["relu", "--html", "-"], 2, "--html -: expected the name of a file"),
+        (["relu", "--json", "r", "--html", "./r"], 2, "--html ./r: --json is written there"),
         (["muladd_backward", "--size", "N=2 da=0"], 2, "da=0: only an optional can be =none"),
         (["relu", "--size", "N=2 y=none"], 2, "y is no name of a signature: N, T, x"),
         (["relu", "--reference", "gone.py"], 2, "gone.py: there is no such file"),
@@ -1725,6 +1727,36 @@ def test_a_size_that_is_too_large_is_left_out(monkeypatch, capsys, size: str, wh
     assert f"skipped relu {size} f32 on cpu: " in said[0] and why in said[0]
     assert cli_bench.main(["relu", *QUICK, "--size", size]) == 2
     assert "nothing was measured" in capsys.readouterr().err
+
+
+def test_a_file_given_twice_is_measured_once(folder: Path) -> None:
+    name = source_in(folder).stem
+    done = bench(f"{name}.c", f"{name}.c", *QUICK, "--size", "N=2 C=3", cwd=folder)
+    assert (done.returncode, done.stdout.count("N=2 C=3")) == (0, 2), (
+        done.stderr
+    )  # and its backward
+
+
+def test_one_that_was_asked_for_and_cannot_be_measured_is_told_by_the_exit_code(
+    folder: Path,
+) -> None:
+    name = source_in(folder).stem
+    asked = (f"{name}.c", *QUICK, "--size", "N=2 C=3", "--against")
+    done = bench(*asked, "eager,broken", cwd=folder)
+    assert done.returncode == 2 and "ValueError: not today" in done.stdout
+    assert bench(*asked, "eager", cwd=folder).returncode == 0
+
+
+def test_cores_of_a_call_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads of another call that still wait for work are let come to rest first."""
+    spent = iter((0.004, 0.003, 0.0, 0.0))
+    monkeypatch.setattr(
+        rows.time, "sleep", lambda seconds: clock.update(cpu=clock["cpu"] + next(spent))
+    )
+    clock = {"cpu": 0.0}
+    monkeypatch.setattr(rows.time, "process_time", lambda: clock["cpu"])
+    rows._settle()
+    assert next(spent) == 0.0 and next(spent, None) is None
 
 
 def test_a_folder_one_file_of_which_does_not_build(folder: Path) -> None:

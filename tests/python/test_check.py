@@ -555,6 +555,28 @@ def test_what_the_reference_files_own_inputs_leave_out_is_told(write: Callable[.
     assert not any(note in words for words, _ in lines(judged(write(TRIPLE, rule))))
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_each_of_several_files_is_judged_as_if_alone(write: Callable[..., Path], jobs: int) -> None:
+    """A fault is shown again in a process that has called nothing. It is not the next file's."""
+    for name in ("first", "second", "sound"):
+        text = TRIPLE.replace("triple", name)
+        if name != "sound":
+            text = text.replace("#define FAULT 0", "#define FAULT 1")
+        path = write(text, REFERENCE.replace("triple", name), name)
+    files = [Target(str(path.with_stem(n)), label=n) for n in ("first", "second", "sound")]
+    options = Options(**{**QUICK, "only": ["forward", "repeat"], "jobs": jobs})
+    together, alone = check(files, options), check(files[2:], options)
+    assert [(f.subject, f.target.label) for f in together.faults] in (
+        [("first", "first"), ("second", "second")],
+        [("second", "second"), ("first", "first")],
+    )
+    assert not together.errors and all(NOT_AGAIN not in f.details for f in together.faults)
+    assert sorted(s.name for s in together.subjects) == ["first", "second", "sound"]
+    sound = next(s for s in together.subjects if s.name == "sound")
+    counts = {judge: tally.cases for judge, tally in sound.tallies.items()}
+    assert counts == {judge: tally.cases for judge, tally in alone.subjects[0].tallies.items()}
+
+
 # ---- gradients ----
 
 SHIFTED = """\

@@ -21,6 +21,8 @@ from .target import Operator
 
 IN_PLACE_RUNS = 50  # in one sample, before the inputs are put back
 WILD = 2.0  # how far apart the quartiles are, from which on a median says nothing
+CORES_S = 0.03  # in which cores are counted: the system counts other threads' time by ticks of 4 ms
+SETTLE_S, SETTLE_TRIES = 5e-3, 40
 RAN = 0.95  # CPU time over time, below which something else ran instead
 _AT_A_TIME = 1 << 22  # elements that are compared, since each costs three doubles
 
@@ -226,18 +228,30 @@ def _most_runs(field_: Field) -> int:
     return IN_PLACE_RUNS if field_.reset else timing.ENOUGH_RUNS
 
 
-def _cores(field_: Field, device: Any, sample_s: float, times: Mapping[str, Times]) -> float:
+def _settle() -> None:
+    """Threads of calls before wait for work busily for a while, and their time would be counted."""
+    for _ in range(SETTLE_TRIES):
+        cpu = time.process_time()
+        time.sleep(SETTLE_S)
+        if time.process_time() - cpu < 0.1 * SETTLE_S:
+            return
+
+
+def _cores(field_: Field, sample_s: float, times: Mapping[str, Times]) -> float:
     """CPU time over time: how many cores the faster of our calls keeps busy, since that is the one that
     is judged. Tried again where something else ran meanwhile."""
     ours = [c for c in field_.contenders if c.name in ("wick", "out=")]
     best = min(ours, key=lambda c: times[c.name].median_s)
-    run = device.warm(best.stmt, best.names, field_.reset)
-    n = max(1, min(_most_runs(field_), round(4 * sample_s / times[best.name].median_s)))
+    timer = timing.timer(best.stmt, best.names)
+    wanted = max(4 * sample_s, CORES_S)
+    n = max(1, min(_most_runs(field_), round(wanted / times[best.name].median_s)))
     busy = 0.0
     for _ in range(3):
-        time.sleep(0.005)  # threads of the call before may still be waiting for work, busily
+        if field_.reset:
+            field_.reset()
+        _settle()
         cpu, began = time.process_time(), time.perf_counter()
-        run(n)
+        timer.timeit(n)
         busy = max(busy, (time.process_time() - cpu) / (time.perf_counter() - began))
         if busy >= RAN:
             break
@@ -318,7 +332,7 @@ def measure(
     with device.quiet():  # once, since to collect garbage takes as long as many a row
         timed = {cache: _sample(field_, device, cache, effort) for cache in caches}
         if device.type == "cpu":
-            cores = _cores(field_, device, effort.sample_s, timed[caches[0]][0])
+            cores = _cores(field_, effort.sample_s, timed[caches[0]][0])
     found = []
     for cache, (times, run) in timed.items():
         floor, limit = floors[cache]

@@ -267,12 +267,26 @@ def _try_to_write(path: str) -> None:
         os.remove(path)
 
 
+def _check_apart(options: argparse.Namespace) -> None:
+    """Each output has a file of its own; the table and JSON alone may go to where commands print."""
+    given: dict[str, str] = {}
+    for name in ("json", "html", "profile"):
+        path = getattr(options, name)
+        if path == "-" and name != "json":
+            raise AskedWronglyError(f"--{name} -: expected the name of a file")
+        if path and path != "-":
+            other = given.setdefault(os.path.realpath(path), name)
+            if other != name and (os.path.isfile(path) or not os.path.exists(path)):
+                raise AskedWronglyError(f"--{name} {path}: --{other} is written there")
+
+
 def _check_outputs(options: argparse.Namespace) -> None:
     """Everything that would spoil the end of a long run is found at its beginning."""
     if options.html or options.plots:
         from . import plots
 
         plots.require()
+    _check_apart(options)
     trace = options.profile
     if trace and os.path.exists(trace) and not os.path.isfile(trace):
         raise AskedWronglyError(f"--profile {trace}: torch writes a trace to plain files alone")
@@ -321,6 +335,11 @@ def _report(found: list[Row], facts: dict[str, Any], options: argparse.Namespace
 
         page.write(options.html, facts, found)
         print(f"wick bench: wrote {options.html}", file=sys.stderr)
+
+
+def _nowhere(found: Sequence[Row], asked: Sequence[str]) -> bool:
+    """Whether one that was asked for by name could be measured in no row. Below the table stands why."""
+    return any(all(name in row.missing for row in found) for name in asked)
 
 
 def bench(options: argparse.Namespace, words: list[str], note: Callable[..., None]) -> int:
@@ -374,6 +393,8 @@ def bench(options: argparse.Namespace, words: list[str], note: Callable[..., Non
         note(call="the trace")
         profiling.trace(options.profile, work.measured, work.asked, options.seed)
         print(f"wick bench: wrote {options.profile}", file=sys.stderr)
+    if _nowhere(work.rows, work.asked):
+        failed.append("--against")
     if earlier is None:
         return WRONG if failed else OK
     found = compare.compare(earlier, (facts, work.rows))

@@ -250,7 +250,7 @@ def _spread(words: Iterable[str]) -> list[str]:
         if not inside:
             raise TargetError(f"{word}: no operator file is in there")
         found += inside
-    return found or [name for ns, name, _ in wick.operators() if ns == "wick"]
+    return list(dict.fromkeys(found)) or [name for ns, name, _ in wick.operators() if ns == "wick"]
 
 
 def find(

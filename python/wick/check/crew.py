@@ -176,9 +176,8 @@ class Worker:
                 os.kill(watch.pid, signal.SIGKILL)
 
     def renew(self) -> None:
-        """The next request goes to a process that has called nothing yet."""
+        """The next request goes to a process that has called nothing yet. It loads the same target again."""
         self.ask({"do": "renew"})
-        self.target = None
 
     def aim(self, target: Any) -> None:
         """A child has one target: another one needs another child."""

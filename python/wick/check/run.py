@@ -445,11 +445,9 @@ class Run:
     def _judge_fresh(self, worker: Worker, job: Job) -> None:
         """One after another in one process, and each in a process of its own."""
         worker.renew()
-        worker.aim(job.subject.target)
         together = [self._ask(worker, job, case) for case in job.cases]
         for case, beside in zip(job.cases, together):
             worker.renew()
-            worker.aim(job.subject.target)
             alone = self._ask(worker, job, case)
             self._step(job, 1)
             if beside.done is None or alone.done is None:
