@@ -998,6 +998,20 @@ def test_gradients_behind_an_absent_input_keep_their_places() -> None:
         torch.testing.assert_close(sample[2].double(), dz, rtol=1e-5, atol=1e-5)
 
 
+def test_what_a_formula_divides_by_need_not_be_nan() -> None:
+    """torch's gradient of cumprod divides by x, though that of an element does not hang on it."""
+    x = torch.tensor([1.043, math.nan, -0.32], dtype=torch.float64)
+    dy = torch.tensor([0.7, 0.0402, 1.4648], dtype=torch.float64)
+    reference = Reference("here", lambda x: x.cumprod(-1), None)
+    oracle = ByGradient(Operator("wick", "relu"), reference, {"x": x}, [dy], ["x"], torch.float64)
+    exact = oracle.exact()
+    (dx,) = exact
+    assert dx.isnan().tolist() == [True, True, True]
+    found = [s[0] for s in oracle.samples(exact)]
+    right = 1.043 * (0.0402 - 0.32 * 1.4648)
+    assert any(abs(f[1] - right) < 1e-12 and f[[0, 2]].isnan().all() for f in found)
+
+
 def test_what_a_mask_leaves_out_need_not_be_nan() -> None:
     """Autograd multiplies it by 0. A gradient that NaN does matter to is NaN in every voice."""
     x = torch.tensor([math.nan, math.nan, 1.5, math.inf])
@@ -1321,10 +1335,31 @@ def test_where_sections_begin_is_asked_of_the_reference(
             assert values == "late" or bool((at.diff() < 0).any())
 
 
+BAGS = """\
+WICK_OP(OP, "table: f32[V, D], which: i64[L], at: i64[B+1] -> y: f32[B, D]");
+WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, const float *table, const int64_t *which, const int64_t *at, float *y, int64_t V, int64_t D, int64_t L, int64_t B)
+{
+    (void)table, (void)which, (void)at, (void)y, (void)V, (void)D, (void)L, (void)B;
+    return wick_fail(ctx, WICK_ENOTSUP, "never called");
+}
+"""
+
+
+def test_an_index_beside_sections_is_found_too(make: Any) -> None:
+    """It has an answer only where the sections fit."""
+
+    def bags(table: torch.Tensor, which: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        return whole_sections(table[which], at)
+
+    operator = Operator("local", make(BAGS).name)
+    forward = Forward(operator, Reference("here", bags, None), lambda _: None)
+    assert (forward.offsets, forward.pointers) == ({"at": "L"}, {"which": "V"})
+
+
 def test_what_is_a_float_points_nowhere() -> None:
     operator = Operator("wick", "scale_bias_relu_learned")
     reference = Reference("here", lambda x, bias, scale: torch.relu(x * scale + bias), None)
-    assert find_pointers(operator, reference) == {}
+    assert find_pointers(operator, reference, {}) == {}
 
 
 # ---- smaller cases ----

@@ -21,6 +21,7 @@ from .target import Operator
 
 IN_PLACE_RUNS = 50  # in one sample, before the inputs are put back
 WILD = 2.0  # how far apart the quartiles are, from which on a median says nothing
+COMPANY = ("wick", "eager", "dispatcher")  # of the smallest call: who is there at once
 CORES_S = 0.03  # in which cores are counted: the system counts other threads' time by ticks of 4 ms
 SETTLE_S, SETTLE_TRIES = 5e-3, 40
 RAN = 0.95  # CPU time over time, below which something else ran instead
@@ -276,7 +277,7 @@ def _sample(
 
 def smallest_call(operator: Operator, case: Case, device: Any, seed: int) -> dict[str, float]:
     """Seconds of a call with next to nothing in it, by the state of the caches; {} where the operator
-    does not take such a call."""
+    does not take such a call. Others are called in between, as in a row: what is cold is code as well."""
     dims = dims_for(operator.namespace, operator.name, operator.parameters, case.types, 1)
     if dims is None:
         return {}
@@ -284,14 +285,16 @@ def smallest_call(operator: Operator, case: Case, device: Any, seed: int) -> dic
     found = {}
     try:
         call = make_call(operator, tiny, device, seed)
-        only = contenders.field(operator, tiny, call, device, ("wick",), seed)
+        only = contenders.field(operator, tiny, call, device, COMPANY, seed)
         with device.quiet():
             for cache in ("warm", "cold"):
                 make = device.warm if cache == "warm" else device.cold
                 runs = {c.name: make(c.stmt, c.names, only.reset) for c in only.contenders}
                 most = 1 if cache == "cold" else _most_runs(only)
                 samples = timing.rounds(runs, n_rounds=9, sample_s=5e-4, most=most)
-                found[cache] = min(statistics.median(s) for s in samples.values())
+                found[cache] = min(
+                    statistics.median(samples[name]) for name in ("wick", "out=") if name in samples
+                )
     except RuntimeError:
         return {}  # such a call is refused: sizes this small are nothing that it computes
     return found

@@ -10,6 +10,7 @@ out takes its default.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -33,6 +34,11 @@ class Case:
 
     def with_dim(self, name: str, size: Size) -> Case:
         return replace(self, dims={**self.dims, name: size})
+
+    def length(self, name: str) -> int:
+        """Of a dim, or of all that a name stands for."""
+        size = self.dims[name]
+        return size if isinstance(size, int) else math.prod(size)
 
     @property
     def numel(self) -> int:

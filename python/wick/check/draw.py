@@ -159,6 +159,12 @@ def values(
     return _integers(profile, shape, dtype, gen, below).to(dtype)
 
 
+def segments(shape: tuple[int, ...], dtype: torch.dtype, length: int) -> torch.Tensor:
+    """Where segments begin and end that cut a length evenly."""
+    cuts = torch.linspace(0, length, shape[-1] if shape else 1, dtype=torch.float64)
+    return cuts.round().to(dtype).expand(shape).clone()
+
+
 def rising(drawn: torch.Tensor, last: int, whole: bool) -> torch.Tensor:
     """The same numbers in order. whole: from 0 to the last one, as some want it."""
     found = drawn.sort(-1).values if drawn.dim() else drawn

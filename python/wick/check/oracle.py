@@ -22,6 +22,7 @@ from .reference import Reference, is_for_memory
 NOISY = 3  # runs with rounding errors, per round
 MAGNIFIED = 1024.0
 LARGE = 2.0**100
+SAME = 1e-9  # how far apart numbers of float64 are that are the same but for rounding
 INSTEAD_OF_NAN = (0.3, -0.7, 37.0, -41.0)  # on both sides of whatever a formula may compare with
 WIDEST = ("f64", "i64")
 
@@ -181,8 +182,8 @@ class ByGradient(Oracle):
         for e, first, *others in zip(exact, *answers):
             if e is not None:
                 needless = e.isnan()
-                for other in others:
-                    needless &= first == other
+                for other in others:  # a formula that divides by what it has multiplied with rounds
+                    needless &= torch.isclose(first, other, rtol=SAME, atol=0.0)
                 e = torch.where(needless, first, e)
             found.append(e)
         return found

@@ -11,6 +11,7 @@ large as an int can be, a seed say. And of every number which of the usual value
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -30,18 +31,25 @@ def is_for_finding(op: Operator, p: Parameter, dtype: torch.dtype) -> bool:
     return not (op.is_arithmetic(p.element) or dtype.is_floating_point)
 
 
-def find_numbers(op: Operator, reference: Reference, pointers: dict[str, str]) -> set[str]:
+Offsets = Mapping[str, str]  # by input the dim that it cuts into segments
+
+
+def find_numbers(
+    op: Operator, reference: Reference, pointers: dict[str, str], offsets: Offsets
+) -> set[str]:
     """Inputs of whole numbers that are data for all we know: as large as the operator has dims, which
     lengths are not, and the reference takes whatever is there."""
     types = _widest(op)
     found = set()
     for p in op.tensors:
         dtype = DTYPES.get(types.get(p.element, p.element), torch.float64)
-        if not is_for_finding(op, p, dtype) or dtype == torch.bool or p.name in pointers:
+        if not is_for_finding(op, p, dtype) or dtype == torch.bool:
+            continue
+        if p.name in pointers or p.name in offsets:
             continue
         if not all(any(dim in size for size in p.sizes) for dim in op.dims):
             continue
-        inputs = _few_inputs(op, reference)
+        inputs = _few_inputs(op, reference, offsets)
         if inputs is None:
             continue
         shape, gen = tuple(inputs[p.name].shape), draw.generator(0, p.name)
@@ -56,20 +64,20 @@ MORE = 50  # operations, or elements, more than before: it is one of these
 AT_ONCE_S = 0.25  # a loop that does nothing for torch to see takes longer
 
 
-def find_large(op: Operator, reference: Reference) -> set[str]:
+def find_large(op: Operator, reference: Reference, offsets: Offsets) -> set[str]:
     """Ints that may be of any size: the reference takes them, and has as much to do as before."""
     ints = [p.name for p in op.scalars if p.kind == "int"]
-    inputs = _few_inputs(op, reference) if ints else None
+    inputs = _few_inputs(op, reference, offsets) if ints else None
     if inputs is None:
         return set()
     usual = _work(op, reference, inputs)
     return {n for n in ints if all(_is_no_more(op, reference, inputs, n, k, usual) for k in LARGER)}
 
 
-def find_taken(op: Operator, reference: Reference) -> dict[str, list[Any]]:
+def find_taken(op: Operator, reference: Reference, offsets: Offsets) -> dict[str, list[Any]]:
     """By scalar that is a number its values for which the answer is one of numbers as well."""
     scalars = [p for p in op.scalars if p.kind in NUMBERS]
-    inputs = _few_inputs(op, reference) if scalars else None
+    inputs = _few_inputs(op, reference, offsets) if scalars else None
     if inputs is None:
         return {}
     return {
@@ -85,11 +93,11 @@ def _is_of_numbers(op: Operator, reference: Reference, inputs: dict[str, Any]) -
     return all(bool(a.isfinite().all()) for a in answer if isinstance(a, torch.Tensor))
 
 
-def _few_inputs(op: Operator, reference: Reference) -> dict[str, Any] | None:
+def _few_inputs(op: Operator, reference: Reference, offsets: Offsets) -> dict[str, Any] | None:
     """A few of each; None where the operator has no such sizes."""
     few = Case(op.name, _widest(op), {n: (FEW,) if lead else FEW for n, lead in op.dims.items()})
     try:
-        return _inputs(op, reference, few)
+        return _inputs(op, reference, few, offsets)
     except RuntimeError:
         return None
 
@@ -132,26 +140,27 @@ def _answers(op: Operator, reference: Reference, inputs: dict[str, Any]) -> list
         return None
 
 
-def find_pointers(op: Operator, reference: Reference) -> dict[str, str]:
+def find_pointers(op: Operator, reference: Reference, offsets: Offsets) -> dict[str, str]:
     """By input the dim that its numbers are places in, where there is one."""
     types = _widest(op)
     found = {}
     for p in op.tensors:
         dtype = DTYPES.get(types.get(p.element, p.element), torch.float64)  # A is a float
-        if is_for_finding(op, p, dtype) and dtype != torch.bool:
-            dims = [dim for dim in op.dims if _points_into(op, reference, types, p.name, dim)]
-            if len(dims) == 1:
-                found[p.name] = dims[0]
+        if not is_for_finding(op, p, dtype) or dtype == torch.bool or p.name in offsets:
+            continue
+        dims = [dim for dim in op.dims if _points_into(op, reference, offsets, p.name, dim)]
+        if len(dims) == 1:
+            found[p.name] = dims[0]
     return found
 
 
-def find_offsets(op: Operator, reference: Reference, pointers: dict[str, str]) -> dict[str, str]:
+def find_offsets(op: Operator, reference: Reference) -> dict[str, str]:
     """By input the dim that its numbers, which do not fall, cut into segments, where there is one."""
     types = _widest(op)
     found = {}
     for p in op.tensors:
         dtype = DTYPES.get(types.get(p.element, p.element), torch.float64)
-        if not is_for_finding(op, p, dtype) or dtype == torch.bool or p.name in pointers:
+        if not is_for_finding(op, p, dtype) or dtype == torch.bool:
             continue
         dims = [dim for dim in op.dims if _cuts(op, reference, types, p.name, dim)]
         if len(dims) == 1:
@@ -164,13 +173,13 @@ def _cuts(op: Operator, reference: Reference, types: dict[str, str], name: str, 
     most = FEW + FRONT
     longer = Case(op.name, types, dims).with_dim(dim, (most,) if op.dims[dim] else most)
     try:
-        inputs = _inputs(op, reference, longer)
+        inputs = _inputs(op, reference, longer, {})
     except RuntimeError:  # no sizes of this operator
         return False
     places = inputs[name]
     if places.dim() == 0 or places.shape[-1] < 2:
         return False
-    rising = torch.linspace(0, most, places.shape[-1]).round().to(places.dtype).expand(places.shape)
+    rising = draw.segments(tuple(places.shape), places.dtype, most)
     beyond = rising.clone()
     beyond[..., -1] = most + 1
     taken = [
@@ -180,18 +189,16 @@ def _cuts(op: Operator, reference: Reference, types: dict[str, str], name: str, 
     return taken == [True, False, False]
 
 
-def _points_into(
-    op: Operator, reference: Reference, types: dict[str, str], name: str, dim: str
-) -> bool:
+def _points_into(op: Operator, reference: Reference, offsets: Offsets, name: str, dim: str) -> bool:
     dims: dict[str, Any] = {n: (FEW,) if leading else FEW for n, leading in op.dims.items()}
-    few = Case(op.name, types, dims)
+    few = Case(op.name, _widest(op), dims)
     more = few.with_dim(dim, (FEW + FRONT,) if op.dims[dim] else FEW + FRONT)
 
     def answers(inputs: dict[str, Any]) -> list[Any] | None:
         return _answers(op, reference, inputs)
 
     try:
-        before = _inputs(op, reference, few)
+        before = _inputs(op, reference, few, offsets)
         after = _with_front(op, more, before)
         raised = _with_front(op, more, {**before, name: before[name] + FRONT})
     except RuntimeError:  # no sizes of this operator
@@ -204,12 +211,14 @@ def _points_into(
     return moved and not _ends_alike(answers(after), expected)
 
 
-def _inputs(op: Operator, reference: Reference, case: Case) -> dict[str, Any]:
+def _inputs(op: Operator, reference: Reference, case: Case, offsets: Offsets) -> dict[str, Any]:
     about, _, _, _ = op.plan(case)
     inputs: dict[str, Any] = {}
     for p, a in zip(op.inputs, about):
         if p.dim is not None:
             inputs[p.name] = case.dims[p.dim]
+        elif p.name in offsets:
+            inputs[p.name] = draw.segments(tuple(a[0]), DTYPES[a[1]], case.length(offsets[p.name]))
         elif p.is_tensor:
             gen = draw.generator(0, p.name)
             inputs[p.name] = draw.values("positive", tuple(a[0]), DTYPES[a[1]], gen, FEW)

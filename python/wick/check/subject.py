@@ -260,29 +260,31 @@ class Forward:
     @functools.cached_property
     def pointers(self) -> dict[str, str]:
         """By input the dim that its numbers are places in, as far as the reference knows."""
-        return self._ask(find_pointers) or {}
+        offsets = self.offsets
+        return self._ask(lambda op, reference: find_pointers(op, reference, offsets)) or {}
 
     @functools.cached_property
     def offsets(self) -> dict[str, str]:
         """By input the dim that it cuts into segments, as far as the reference knows."""
-        pointers = self.pointers
-        return self._ask(lambda op, reference: find_offsets(op, reference, pointers)) or {}
+        return self._ask(find_offsets) or {}
 
     @functools.cached_property
     def numbers(self) -> set[str]:
         """Inputs of whole numbers that may be anything, as far as the reference knows."""
-        pointers = self.pointers
-        return self._ask(lambda op, reference: find_numbers(op, reference, pointers)) or set()
+        known = self.pointers, self.offsets
+        return self._ask(lambda op, reference: find_numbers(op, reference, *known)) or set()
 
     @functools.cached_property
     def large_ints(self) -> set[str]:
         """Ints that may be as large as they can be, as far as the reference knows."""
-        return self._ask(find_large) or set()
+        offsets = self.offsets
+        return self._ask(lambda op, reference: find_large(op, reference, offsets)) or set()
 
     @functools.cached_property
     def taken(self) -> dict[str, list[Any]]:
         """Values of scalars that are numbers, as far as the reference knows them."""
-        return self._ask(find_taken) or {}
+        offsets = self.offsets
+        return self._ask(lambda op, reference: find_taken(op, reference, offsets)) or {}
 
     def _ask(self, find: Callable[[Operator, Reference], Any]) -> Any:
         """None where there is no reference to ask. One that hangs or dies does so as itself."""

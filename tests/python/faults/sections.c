@@ -8,6 +8,7 @@
  *    4  refuse     sections may end one behind the last row
  *    5  refuse     where they begin and end is looked at in 32 bits
  *    6  memory     the mean of no rows is not written
+ *    7  huge       a row begins at a product of 32 bits
  */
 #include <wick/op.h>
 
@@ -19,6 +20,11 @@ WICK_OP(sections, "x: T[M, C], at: U[S+1] -> y: T[S, C] where T: f16 f32 f64, U:
 
 static int64_t place(const U *at, int64_t s) { return FAULT == 5 ? (int32_t)at[s] : at[s]; }
 
+static int64_t first_of(int64_t row, int64_t C)
+{
+    return FAULT == 7 ? (int64_t)(int32_t)((uint32_t)row * (uint32_t)C) : row * C;
+}
+
 static void average(const T *x, int64_t begin, int64_t end, T *y, int64_t C)
 {
     const int64_t left_out = FAULT == 2 && end - begin > 16;
@@ -26,7 +32,7 @@ static void average(const T *x, int64_t begin, int64_t end, T *y, int64_t C)
     for (int64_t c = 0; c < C; c++) {
         double sum = 0;
         for (int64_t m = begin; m < end - left_out; m++)
-            sum += (double)wick_A(x[m * C + c]);
+            sum += (double)wick_A(x[first_of(m, C) + c]);
         if (end > begin || FAULT != 6) y[c] = wick_T(end > begin ? (A)(sum / by) : 0);
     }
 }

@@ -51,7 +51,7 @@ def plan_huge(op: Operator, packs: bool = False) -> list[Case]:
             if packs and len(op.dims) > 1 and in_packs != case:
                 found.append(in_packs)
             narrow = _cases(op, places="i32").get(dim, case)
-            if narrow != case and _rows(op, narrow, dim) < 2**31 and _may_be_pointed_to(op, dim):
+            if narrow != case and narrow.length(dim) < 2**31 and _may_be_pointed_to(op, dim):
                 found.append(narrow)
     return found if inner is None else [*found, inner]
 
@@ -143,7 +143,7 @@ def _most(op: Operator, case: Case) -> int:
 
 
 def _large_dim(op: Operator, case: Case) -> str:
-    return max(op.dims, key=lambda n: math.prod(case.dims[n]) if op.dims[n] else case.dims[n])
+    return max(op.dims, key=case.length)
 
 
 # ---- the calls ----
@@ -170,21 +170,21 @@ def _judge_case(subject: Forward | Backward, case: Case, only_alone: bool) -> tu
     if device.type != "cpu" and (why := _too_large(op, case, device)):
         return Result(skipped=why), False
     small = _sized(op, case, dim, ROWS)
-    tail = _inputs(op, small)
+    tail = _inputs(subject, small)
     expected = _call(subject, small, tail)
     if expected.refused:
         return Result(refused=expected.message), False
     result, known = Result(judged=["huge"]), set()
-    front = _rows(op, case, dim) - ROWS
+    front = case.length(dim) - ROWS
     for pointer in (None, *_pointers(subject, dim, tail, front)):
         # Twice: a mean may happen to be that of the rows in front.
         moves = _moves(subject, small, dim, tail, pointer)
-        again = _moves(subject, small, dim, _inputs(op, small, "offset"), pointer)
+        again = _moves(subject, small, dim, _inputs(subject, small, "offset"), pointer)
         fresh = {k: m for k, m in moves.items() if again.get(k) == m and k not in known}
         if not fresh and (only_alone or pointer is not None):
             continue
         known |= set(fresh)
-        outcome = _call_huge(subject, case, _aimed(tail, pointer, front))
+        outcome = _call_huge(subject, case, _aimed(subject, dim, tail, pointer, front))
         if outcome.refused:
             result.refused = outcome.message
             break
@@ -203,10 +203,6 @@ def _judge_case(subject: Forward | Backward, case: Case, only_alone: bool) -> tu
     return result, bool(known)
 
 
-def _rows(op: Operator, case: Case, dim: str) -> int:
-    return math.prod(case.dims[dim]) if op.dims[dim] else case.dims[dim]
-
-
 def _pointers(subject: Forward | Backward, dim: str, tail: list[Any], front: int) -> list[int]:
     """Inputs that hold places in this dim, and can hold any."""
     forward = subject.forward
@@ -215,11 +211,16 @@ def _pointers(subject: Forward | Backward, dim: str, tail: list[Any], front: int
     return [i for i in held if _holds(tail[i], front)]
 
 
-def _aimed(tail: list[Any], pointer: int | None, front: int) -> list[Any]:
-    """The same, pointing as many rows further on."""
+def _aimed(
+    subject: Forward | Backward, dim: str, tail: list[Any], pointer: int | None, front: int
+) -> list[Any]:
+    """The same, pointing as many rows further on, and so do segments."""
     values = list(tail)
     if pointer is not None:
         values[pointer] = tail[pointer] + front
+    for i, p in enumerate(subject.operator.inputs):
+        if subject.forward.offsets.get(p.name) == dim and _holds(tail[i], front):
+            values[i] = tail[i] + front
     return values
 
 
@@ -237,7 +238,8 @@ def _moves(
     op = subject.operator
     longer = _sized(op, small, dim, BEFORE + ROWS)
     expected = _call(subject, small, tail)
-    padded = _call(subject, longer, _padded(op, longer, _aimed(tail, pointer, BEFORE)))
+    aimed = _aimed(subject, dim, tail, pointer, BEFORE)
+    padded = _call(subject, longer, _padded(op, longer, aimed))
     found: dict[int, int] = {}
     if padded.refused or expected.refused:
         return found
@@ -249,7 +251,8 @@ def _moves(
     return found
 
 
-def _inputs(op: Operator, case: Case, profile: str = "positive") -> list[Any]:
+def _inputs(subject: Forward | Backward, case: Case, profile: str = "positive") -> list[Any]:
+    op, offsets = subject.operator, subject.forward.offsets
     about, _, _, _ = op.plan(case)
     values: list[Any] = []
     for p, a in zip(op.inputs, about):
@@ -259,6 +262,9 @@ def _inputs(op: Operator, case: Case, profile: str = "positive") -> list[Any]:
             values.append(case.scalars[p.name])
         elif not p.is_tensor:
             values.append(tuple(a[0]))
+        elif p.name in offsets:
+            length = case.length(offsets[p.name])
+            values.append(draw.segments(tuple(a[0]), DTYPES[a[1]], length))
         else:
             gen, dtype = draw.generator(case.seed, p.name), DTYPES[a[1]]
             below = 1 if is_for_finding(op, p, dtype) else 0
