@@ -1748,15 +1748,27 @@ def test_one_that_was_asked_for_and_cannot_be_measured_is_told_by_the_exit_code(
 
 
 def test_cores_of_a_call_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads of another call that still wait for work are let come to rest first."""
-    spent = iter((0.004, 0.003, 0.0, 0.0))
-    monkeypatch.setattr(
-        rows.time, "sleep", lambda seconds: clock.update(cpu=clock["cpu"] + next(spent))
-    )
-    clock = {"cpu": 0.0}
+    """Threads of another call that still wait for work, busily, are let come to rest first."""
+    clock = {"wall": 0.0, "cpu": 0.0, "spinning": 0.012}
+
+    def go_on(seconds: float, busy: float) -> None:
+        spun = min(seconds, clock["spinning"])
+        clock["wall"] += seconds
+        clock["cpu"] += busy * seconds + spun
+        clock["spinning"] -= spun
+
+    class Timer:
+        def timeit(self, n: int) -> None:
+            go_on(n * 1e-3, 1.0)
+
+    monkeypatch.setattr(rows.time, "sleep", lambda seconds: go_on(seconds, 0.0))
     monkeypatch.setattr(rows.time, "process_time", lambda: clock["cpu"])
-    rows._settle()
-    assert next(spent) == 0.0 and next(spent, None) is None
+    monkeypatch.setattr(rows.time, "perf_counter", lambda: clock["wall"])
+    monkeypatch.setattr(rows.timing, "timer", lambda stmt, names: Timer())
+    alone = contenders.Contender("wick", "", {})
+    field = contenders.Field([alone], {}, None, set(), 1, [])
+    times = {"wick": rows.Times.of([1e-3] * 3)}
+    assert rows._cores(field, 2e-3, times) == pytest.approx(1.0)
 
 
 def test_a_folder_one_file_of_which_does_not_build(folder: Path) -> None:

@@ -21,6 +21,7 @@ from .target import Operator
 
 IN_PLACE_RUNS = 50  # in one sample, before the inputs are put back
 WILD = 2.0  # how far apart the quartiles are, from which on a median says nothing
+ITSELF = ("wick", "out=")  # the operator, called directly
 COMPANY = ("wick", "eager", "dispatcher")  # of the smallest call: who is there at once
 CORES_S = 0.03  # in which cores are counted: the system counts other threads' time by ticks of 4 ms
 SETTLE_S, SETTLE_TRIES = 5e-3, 40
@@ -85,7 +86,7 @@ class Row:
     @property
     def best_s(self) -> float:
         """The operator itself: into given memory where that is faster."""
-        return min(self.times[name].median_s for name in ("wick", "out=") if name in self.times)
+        return min(self.times[name].median_s for name in ITSELF if name in self.times)
 
     def take_better(self, other: Row) -> None:
         """Of the same call, measured once more: all of the times in which ours are the lesser, since they
@@ -241,7 +242,7 @@ def _settle() -> None:
 def _cores(field_: Field, sample_s: float, times: Mapping[str, Times]) -> float:
     """CPU time over time: how many cores the faster of our calls keeps busy, since that is the one that
     is judged. Tried again where something else ran meanwhile."""
-    ours = [c for c in field_.contenders if c.name in ("wick", "out=")]
+    ours = [c for c in field_.contenders if c.name in ITSELF]
     best = min(ours, key=lambda c: times[c.name].median_s)
     timer = timing.timer(best.stmt, best.names)
     wanted = max(4 * sample_s, CORES_S)
@@ -285,15 +286,15 @@ def smallest_call(operator: Operator, case: Case, device: Any, seed: int) -> dic
     found = {}
     try:
         call = make_call(operator, tiny, device, seed)
-        only = contenders.field(operator, tiny, call, device, COMPANY, seed)
+        field_ = contenders.field(operator, tiny, call, device, COMPANY, seed)
         with device.quiet():
             for cache in ("warm", "cold"):
                 make = device.warm if cache == "warm" else device.cold
-                runs = {c.name: make(c.stmt, c.names, only.reset) for c in only.contenders}
-                most = 1 if cache == "cold" else _most_runs(only)
+                runs = {c.name: make(c.stmt, c.names, field_.reset) for c in field_.contenders}
+                most = 1 if cache == "cold" else _most_runs(field_)
                 samples = timing.rounds(runs, n_rounds=9, sample_s=5e-4, most=most)
                 found[cache] = min(
-                    statistics.median(samples[name]) for name in ("wick", "out=") if name in samples
+                    statistics.median(samples[name]) for name in ITSELF if name in samples
                 )
     except RuntimeError:
         return {}  # such a call is refused: sizes this small are nothing that it computes

@@ -393,10 +393,9 @@ def bench(options: argparse.Namespace, words: list[str], note: Callable[..., Non
         note(call="the trace")
         profiling.trace(options.profile, work.measured, work.asked, options.seed)
         print(f"wick bench: wrote {options.profile}", file=sys.stderr)
-    if _nowhere(work.rows, work.asked):
-        failed.append("--against")
+    whole = WRONG if failed or _nowhere(work.rows, work.asked) else OK
     if earlier is None:
-        return WRONG if failed else OK
+        return whole
     found = compare.compare(earlier, (facts, work.rows))
     if found.changes and not found.is_possible and not found.of(compare.SLOWER):
         raise AskedWronglyError(
@@ -410,7 +409,7 @@ def bench(options: argparse.Namespace, words: list[str], note: Callable[..., Non
         raise AskedWronglyError(f"--compare {options.compare}: no row of it is in this run")
     if found.of(compare.SLOWER):
         return SLOWER
-    return WRONG if failed else OK
+    return whole
 
 
 def report_the_end(

@@ -3,15 +3,16 @@
 The reference is asked. Either it takes places up to the last one of a dim, and refuses what comes after.
 Or, with more rows in front and numbers that are larger by as many, it says the same as before, and
 something else where the numbers have stayed as they were. Or it takes numbers that rise from 0 to the size
-of a dim, where rows of segments begin and end, and refuses those that fall or go on. It is also asked whether it takes any numbers
-at all: these are data. Of an int that is no size, whether more of it is more to do: if not, it may be as
-large as an int can be, a seed say. And of every number which of the usual values it takes.
+of a dim, where segments begin and end, and refuses those that fall or go on. It is also asked whether it
+takes any numbers at all: these are data. Of an int that is no size, whether more of it is more to do: if
+not, it may be as large as an int can be, a seed say. And of every number which of the usual values it
+takes.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -34,17 +35,22 @@ def is_for_finding(op: Operator, p: Parameter, dtype: torch.dtype) -> bool:
 Offsets = Mapping[str, str]  # by input the dim that it cuts into segments
 
 
+def _whole(op: Operator) -> Iterator[tuple[Parameter, torch.dtype]]:
+    """Inputs of whole numbers that are not computed with, in their widest type."""
+    types = _widest(op)
+    for p in op.tensors:
+        dtype = DTYPES.get(types.get(p.element, p.element), torch.float64)  # A is a float
+        if is_for_finding(op, p, dtype) and dtype != torch.bool:
+            yield p, dtype
+
+
 def find_numbers(
-    op: Operator, reference: Reference, pointers: dict[str, str], offsets: Offsets
+    op: Operator, reference: Reference, offsets: Offsets, pointers: Mapping[str, str]
 ) -> set[str]:
     """Inputs of whole numbers that are data for all we know: as large as the operator has dims, which
     lengths are not, and the reference takes whatever is there."""
-    types = _widest(op)
     found = set()
-    for p in op.tensors:
-        dtype = DTYPES.get(types.get(p.element, p.element), torch.float64)
-        if not is_for_finding(op, p, dtype) or dtype == torch.bool:
-            continue
+    for p, dtype in _whole(op):
         if p.name in pointers or p.name in offsets:
             continue
         if not all(any(dim in size for size in p.sizes) for dim in op.dims):
@@ -95,9 +101,8 @@ def _is_of_numbers(op: Operator, reference: Reference, inputs: dict[str, Any]) -
 
 def _few_inputs(op: Operator, reference: Reference, offsets: Offsets) -> dict[str, Any] | None:
     """A few of each; None where the operator has no such sizes."""
-    few = Case(op.name, _widest(op), {n: (FEW,) if lead else FEW for n, lead in op.dims.items()})
     try:
-        return _inputs(op, reference, few, offsets)
+        return _inputs(op, reference, _few(op), offsets)
     except RuntimeError:
         return None
 
@@ -129,6 +134,16 @@ def _work(op: Operator, reference: Reference, inputs: dict[str, Any]) -> int:
     return work.done if answer is not None else 0
 
 
+def _few(op: Operator) -> Case:
+    dims: dict[str, Any] = {n: (FEW,) if leading else FEW for n, leading in op.dims.items()}
+    return Case(op.name, _widest(op), dims)
+
+
+def _more(op: Operator, dim: str) -> Case:
+    """The same with rows in front."""
+    return _few(op).with_dim(dim, (FEW + FRONT,) if op.dims[dim] else FEW + FRONT)
+
+
 def _widest(op: Operator) -> dict[str, str]:
     return {n: max(kinds, key=lambda k: DTYPES[k].itemsize) for n, kinds in op.variables.items()}
 
@@ -140,43 +155,36 @@ def _answers(op: Operator, reference: Reference, inputs: dict[str, Any]) -> list
         return None
 
 
-def find_pointers(op: Operator, reference: Reference, offsets: Offsets) -> dict[str, str]:
-    """By input the dim that its numbers are places in, where there is one."""
-    types = _widest(op)
-    found = {}
-    for p in op.tensors:
-        dtype = DTYPES.get(types.get(p.element, p.element), torch.float64)  # A is a float
-        if not is_for_finding(op, p, dtype) or dtype == torch.bool or p.name in offsets:
-            continue
-        dims = [dim for dim in op.dims if _points_into(op, reference, offsets, p.name, dim)]
-        if len(dims) == 1:
-            found[p.name] = dims[0]
-    return found
-
-
 def find_offsets(op: Operator, reference: Reference) -> dict[str, str]:
     """By input the dim that its numbers, which do not fall, cut into segments, where there is one."""
-    types = _widest(op)
+    return _one_dim_each(op, lambda name, dim: _cuts(op, reference, name, dim))
+
+
+def find_pointers(op: Operator, reference: Reference, offsets: Offsets) -> dict[str, str]:
+    """By input the dim that its numbers are places in, where there is one."""
+
+    def points(name: str, dim: str) -> bool:
+        return name not in offsets and _points_into(op, reference, offsets, name, dim)
+
+    return _one_dim_each(op, points)
+
+
+def _one_dim_each(op: Operator, is_for: Callable[[str, str], bool]) -> dict[str, str]:
+    """By input the dim that it is for. Where it could be several, nobody knows."""
     found = {}
-    for p in op.tensors:
-        dtype = DTYPES.get(types.get(p.element, p.element), torch.float64)
-        if not is_for_finding(op, p, dtype) or dtype == torch.bool:
-            continue
-        dims = [dim for dim in op.dims if _cuts(op, reference, types, p.name, dim)]
+    for p, _ in _whole(op):
+        dims = [dim for dim in op.dims if is_for(p.name, dim)]
         if len(dims) == 1:
             found[p.name] = dims[0]
     return found
 
 
-def _cuts(op: Operator, reference: Reference, types: dict[str, str], name: str, dim: str) -> bool:
-    dims: dict[str, Any] = {n: (FEW,) if leading else FEW for n, leading in op.dims.items()}
-    most = FEW + FRONT
-    longer = Case(op.name, types, dims).with_dim(dim, (most,) if op.dims[dim] else most)
+def _cuts(op: Operator, reference: Reference, name: str, dim: str) -> bool:
     try:
-        inputs = _inputs(op, reference, longer, {})
+        inputs = _inputs(op, reference, _more(op, dim), {})
     except RuntimeError:  # no sizes of this operator
         return False
-    places = inputs[name]
+    places, most = inputs[name], FEW + FRONT
     if places.dim() == 0 or places.shape[-1] < 2:
         return False
     rising = draw.segments(tuple(places.shape), places.dtype, most)
@@ -190,9 +198,7 @@ def _cuts(op: Operator, reference: Reference, types: dict[str, str], name: str, 
 
 
 def _points_into(op: Operator, reference: Reference, offsets: Offsets, name: str, dim: str) -> bool:
-    dims: dict[str, Any] = {n: (FEW,) if leading else FEW for n, leading in op.dims.items()}
-    few = Case(op.name, _widest(op), dims)
-    more = few.with_dim(dim, (FEW + FRONT,) if op.dims[dim] else FEW + FRONT)
+    few, more = _few(op), _more(op, dim)
 
     def answers(inputs: dict[str, Any]) -> list[Any] | None:
         return _answers(op, reference, inputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from .case import Case, Size
+from .case import Case
 
 Fails = Callable[[Case], bool]
 
@@ -29,7 +29,7 @@ def shrink(case: Case, fails: Fails, attempts: int = 80, seconds: float = 15.0) 
 
     for simpler in (_without_extras, _with_plain_values, _without_seed):
         case = _descend(case, simpler, still)
-    for name in sorted(case.dims, key=lambda n: -_length(case.dims[n])):
+    for name in sorted(case.dims, key=lambda n: -case.length(n)):
         case = _shrink_dim(case, name, still)
     for simpler in (_without_extras, _without_seed):
         case = _descend(case, simpler, still)
@@ -71,27 +71,18 @@ def _without_seed(case: Case) -> Iterator[Case]:
         yield case.but(seed=0)
 
 
-def _length(size: Size) -> int:
-    if isinstance(size, int):
-        return size
-    n = 1
-    for s in size:
-        n *= s
-    return n
-
-
 def _shrink_dim(case: Case, name: str, still: Fails) -> Case:
     """Leading dims become one, or none; then bisection for the smallest that fails."""
     size = case.dims[name]
     if isinstance(size, tuple):
-        for fewer in ((), (_length(size),)):
+        for fewer in ((), (case.length(name),)):
             if len(fewer) < len(size) and still(case.with_dim(name, fewer)):
                 case = case.with_dim(name, fewer)
                 break
         size = case.dims[name]
         if isinstance(size, tuple) and len(size) != 1:
             return case
-    n = _length(size)
+    n = case.length(name)
 
     def with_size(k: int) -> Case:
         return case.with_dim(name, (k,) if isinstance(size, tuple) else k)

@@ -260,8 +260,7 @@ class Forward:
     @functools.cached_property
     def pointers(self) -> dict[str, str]:
         """By input the dim that its numbers are places in, as far as the reference knows."""
-        offsets = self.offsets
-        return self._ask(lambda op, reference: find_pointers(op, reference, offsets)) or {}
+        return self._ask(find_pointers, self.offsets) or {}
 
     @functools.cached_property
     def offsets(self) -> dict[str, str]:
@@ -271,27 +270,24 @@ class Forward:
     @functools.cached_property
     def numbers(self) -> set[str]:
         """Inputs of whole numbers that may be anything, as far as the reference knows."""
-        known = self.pointers, self.offsets
-        return self._ask(lambda op, reference: find_numbers(op, reference, *known)) or set()
+        return self._ask(find_numbers, self.offsets, self.pointers) or set()
 
     @functools.cached_property
     def large_ints(self) -> set[str]:
         """Ints that may be as large as they can be, as far as the reference knows."""
-        offsets = self.offsets
-        return self._ask(lambda op, reference: find_large(op, reference, offsets)) or set()
+        return self._ask(find_large, self.offsets) or set()
 
     @functools.cached_property
     def taken(self) -> dict[str, list[Any]]:
         """Values of scalars that are numbers, as far as the reference knows them."""
-        offsets = self.offsets
-        return self._ask(lambda op, reference: find_taken(op, reference, offsets)) or {}
+        return self._ask(find_taken, self.offsets) or {}
 
-    def _ask(self, find: Callable[[Operator, Reference], Any]) -> Any:
+    def _ask(self, find: Callable[..., Any], *known: Any) -> Any:
         """None where there is no reference to ask. One that hangs or dies does so as itself."""
         if self.reference is None:
             return None
         self.phase("reference")
-        found = find(self.operator, self.reference)
+        found = find(self.operator, self.reference, *known)
         self.phase("judge")
         return found
 
