@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from . import _wick
 from ._load import Loaded
 from .check.crew import Crew
-from .check.records import JUDGES, Options, Report, Target
+from .check.records import JUDGES, Fault, Options, Report, Target
 from .check.report import fault_lines, lines
 from .check.run import check as _run
 from .cli_check import TYPES, targets
@@ -168,10 +168,19 @@ def _collectors() -> tuple[Any, Any]:
                 )
             return self.report
 
+        def faults_of(self, item: Any) -> list[Fault]:
+            """By any judge: a crash is told under `memory`, which may be no item of its own. The first
+            item then answers for it."""
+            items = [each for each in self.session.items if each.parent is self]
+            others = {each.name for each in items} - {item.name}
+            first = item is items[0]
+            faults = self.judged().faults
+            return [f for f in faults if f.judge == item.name or (first and f.judge not in others)]
+
     class Judged(pytest.Item):
         def runtest(self) -> None:
             report = self.parent.judged()
-            mine = [f for f in report.faults if f.judge == self.name]
+            mine = self.parent.faults_of(self)
             unjudged = report.unjudged() if self.name in ("forward", "gradient") else []
             if report.errors or (unjudged and not report.faults):
                 raise NotChecked("\n".join(report.unjudged()))

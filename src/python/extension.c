@@ -9,11 +9,19 @@
 
 extension_state extension;
 
+/* The status goes along as `_status`: wick.check tells by it what an operator refuses from what it
+ * does not support. */
 PyObject *raise_status(const wick_ctx *ctx, wick_status status)
 {
     const char *words = wick_ctx_message(ctx);
     if (status == WICK_ENOMEM && !strcmp(words, "out of memory")) return PyErr_NoMemory();
-    PyErr_SetString(status == WICK_ECOMPILE ? extension.build_error : PyExc_RuntimeError, words);
+    PyObject *type = status == WICK_ECOMPILE ? extension.build_error : PyExc_RuntimeError;
+    PyObject *error = PyObject_CallFunction(type, "s", words);
+    PyObject *number = error ? PyLong_FromLong(status) : NULL;
+    if (number && PyObject_SetAttrString(error, "_status", number) == 0)
+        PyErr_SetObject(type, error);
+    Py_XDECREF(number);
+    Py_XDECREF(error);
     return NULL;
 }
 

@@ -832,11 +832,21 @@ def test_every_choice_of_every_scalar_is_tried(make: Any) -> None:
 def test_huge_cases_are_huge() -> None:
     for name in ("relu", "scale_bias_relu", "reduce_sum", "reduce_sum_dim", "mul_backward"):
         operator = Operator("wick", name)
-        (case,) = plan_huge(operator)
-        assert case.types == {"T": "f16"}
-        inputs, outputs, _, _ = operator.plan(case)
-        most = max(math.prod(a[0]) for a in (*inputs, *outputs) if a)
-        assert 2**31 < most < 2**31 + 2**23, name
+        cases = plan_huge(operator)
+        assert len(cases) == (
+            2 if name == "reduce_sum_dim" else 1
+        )  # what is summed up is long as well
+        for case in cases:
+            assert case.types == {"T": "f16"}
+            assert 2**31 < _most_elements(operator, case) < 2**31 + 2**23, name
+        first, *others = plan_huge(operator, unsigned=True)
+        assert 2**32 < _most_elements(operator, first) < 2**32 + 2**23, name
+        assert others == cases[1:]
+
+
+def _most_elements(operator: Operator, case: Case) -> int:
+    inputs, outputs, _, _ = operator.plan(case)
+    return max(math.prod(a[0]) for a in (*inputs, *outputs) if a)
 
 
 def test_dims_that_nothing_ties_together_are_huge_each(make: Any) -> None:
@@ -847,9 +857,13 @@ def test_dims_that_nothing_ties_together_are_huge_each(make: Any) -> None:
         "{ (void)c, (void)x, (void)y, (void)w, (void)z, (void)N, (void)M, (void)C, (void)K;\n"
         "  return WICK_OK; }\n"
     )
-    cases = plan_huge(Operator("local", made.name))
-    large = [name for case in cases for name, size in case.dims.items() if size > 2**29]
-    assert sorted(large) == ["K", "M", "N"]
+
+    def large(packs: bool) -> list[str]:
+        cases = plan_huge(Operator("local", made.name), packs)
+        return sorted(name for c in cases for name, size in c.dims.items() if size > 2**29)
+
+    assert large(packs=False) == ["C", "K", "M", "N"]  # no result has C: it is summed up
+    assert large(packs=True) == ["K", "M", "N"]
 
 
 def test_a_dim_that_leaves_a_whole_number_is_huge_as_well(make: Any) -> None:

@@ -22,7 +22,9 @@ from .target import Operator
 IN_PLACE_RUNS = 50  # in one sample, before the inputs are put back
 WILD = 2.0  # how far apart the quartiles are, from which on a median says nothing
 ITSELF = ("wick", "out=")  # the operator, called directly
-COMPANY = ("wick", "eager", "dispatcher")  # of the smallest call: who is there at once
+# Of the smallest call, by device: who is there at once. A kernel of torch's that does not take such
+# sizes would take the GPU along.
+COMPANY = {"cpu": ("wick", "eager", "dispatcher"), "cuda": ("wick",)}
 CORES_S = 0.03  # in which cores are counted: the system counts other threads' time by ticks of 4 ms
 SETTLE_S, SETTLE_TRIES = 5e-3, 40
 RAN = 0.95  # CPU time over time, below which something else ran instead
@@ -286,7 +288,7 @@ def smallest_call(operator: Operator, case: Case, device: Any, seed: int) -> dic
     found = {}
     try:
         call = make_call(operator, tiny, device, seed)
-        field_ = contenders.field(operator, tiny, call, device, COMPANY, seed)
+        field_ = contenders.field(operator, tiny, call, device, COMPANY[device.type], seed)
         with device.quiet():
             for cache in ("warm", "cold"):
                 make = device.warm if cache == "warm" else device.cold

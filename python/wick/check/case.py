@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+from urllib.parse import quote, unquote
 
 Size = int | tuple[int, ...]
 
@@ -89,6 +90,9 @@ def _size_text(size: Size) -> str:
 
 
 def _scalar_text(value: Any) -> str:
+    """Of a str, what is no letter or the like as %20: a case is cut at blanks."""
+    if isinstance(value, str):
+        return quote(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -146,6 +150,6 @@ def _read_scalar(word: str, value: str, kind: str) -> Any:
     try:
         if kind == "bool":
             return {"true": True, "false": False}[value]
-        return {"int": int, "float": float}.get(kind, str)(value)
+        return {"int": int, "float": float}.get(kind, unquote)(value)
     except (KeyError, ValueError):
         raise CaseError(f"{word}: expected {kind}") from None

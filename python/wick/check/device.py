@@ -19,8 +19,9 @@ import torch
 
 from .. import _wick
 from . import fences
-from .guarded import FILLS, Manner, Outcome, same
+from .guarded import EINVAL, FILLS, Manner, Outcome, same
 from .operator import Operator
+from .reference import is_for_memory
 
 REPEATS = 20  # the most: every call is waited for
 ROOM = 512  # elements before and behind; a multiple of what any alignment asks for
@@ -189,10 +190,13 @@ def _run_once(
             given = operator.function(*args, **keywords)
         except RuntimeError as error:
             synchronize(device)  # what failed on the device itself is told here
+            if is_for_memory(error):
+                raise
             written = [v for p, v in zip(operator.inputs, values) if p.in_place]
             results = [None] * len(operator.outputs)
             results += [placed[id(v)].tensor.cpu() for v in written]
-            return Outcome(status=1, message=str(error), results=results)
+            status = getattr(error, "_status", EINVAL)  # of our own door; torch has none
+            return Outcome(status=status, message=str(error), results=results)
         synchronize(device)
     return _outcome(operator, values, given, placed, [*results, *made])
 

@@ -183,6 +183,16 @@ def _junk(shape: list[int], dtype: torch.dtype) -> torch.Tensor:
     return torch.full(shape, FLOAT_JUNK if dtype.is_floating_point else INT_JUNK, dtype=dtype)
 
 
+def _order(dims: int, gen: torch.Generator) -> list[int]:
+    """In which they lie in memory: backwards, or two neighbours in each other's place."""
+    order = list(range(dims))
+    k = int(torch.randint(dims, (), generator=gen))
+    if dims == 2 or k == dims - 1:
+        return order[::-1]
+    order[k : k + 2] = order[k + 1], order[k]
+    return order
+
+
 Make = Callable[[tuple[int, ...]], torch.Tensor]
 
 
@@ -199,8 +209,9 @@ def arrange(
             return arrange(inner, (*n[:d], 1, *n[d + 1 :]), make, gen).expand(shape)
     x = make(shape)
     if layout == "transposed" and len(n) > 1:
-        order = list(range(len(n)))[::-1]
-        return torch.empty(n[::-1], dtype=x.dtype).permute(order).copy_(x)
+        order = _order(len(n), gen)
+        there = torch.empty([n[d] for d in order], dtype=x.dtype)
+        return there.permute([order.index(d) for d in range(len(n))]).copy_(x)
     if layout == "sliced" and n:
         return _junk([*n[:-1], 2 * n[-1] + 1], x.dtype)[..., 1 : 2 * n[-1] + 1 : 2].copy_(x)
     if layout == "padded" and n:

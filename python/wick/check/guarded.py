@@ -14,6 +14,8 @@ from .operator import NAMES, Operator
 
 left: list[str] = []  # settings of the process that calls have changed, for whoever tells of them
 seconds: list[float] = []  # of CPU time that calls took
+# Of include/wick/types.h: the caller broke the contract; and what is no fault: not supported, no memory.
+EINVAL, EXCUSED = 1, (2, 3)
 TOGETHER = 4.0  # seconds of repeated calls, about
 FILLS = (0x7F, 0xFF, 0x00)  # what results and scratch hold before a call: huge numbers, NaN, 0
 FORWARDS, BACKWARDS, SHUFFLED, AT_ONCE, WATCHED = range(5)
@@ -53,7 +55,11 @@ class Outcome:
     damage: str = ""
     differs: int = -1
     leaked: tuple[int, ...] = (0, 0, 0, 0)
-    loops: tuple[int, int] = (0, 0)
+    loops: tuple[int, int, int] = (
+        0,
+        0,
+        0,
+    )  # cut, into how many pieces; or too short by so many times
 
     @property
     def refused(self) -> bool:
@@ -135,9 +141,15 @@ def run(
     )
 
 
+class TooSlow(Exception):
+    """One call takes so long that several would be taken for a hang."""
+
+
 def affordable(repeats: int, fewest: int = 2) -> int:
     """As many repeats of the last call, or fewer where they would take long: that is no hang."""
     each = seconds[-1] if seconds else 0.0
+    if each * fewest > TOGETHER:
+        raise TooSlow(f"a call takes {each:.1f} s, and several are needed")
     return max(fewest, min(repeats, int(TOGETHER / max(each, 1e-9))))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import sums
 
-aten = torch.ops.aten
+aten, prims = torch.ops.aten, torch.ops.prims
 
 # Of torch's core operations these are not one rounding but many: taken apart as well.
 _COMPOSITE = {
@@ -58,6 +58,8 @@ _UNSTABLE = {aten.sort, aten.topk, aten.kthvalue, aten.mode, aten.median, aten.n
 
 # Products that torch takes in double, whatever the type: others may leave the range on their way.
 _PRODUCTS = {aten.prod, aten.cumprod}
+_TRANSFORMS = {aten._fft_r2c, aten._fft_c2c, aten._fft_c2r}
+MADE_OF_OTHERS = torch._C.DispatchKey.CompositeImplicitAutograd
 NARROW = 1e-10  # a rounding of more is one of f32
 LARGEST, SMALLEST = 127.0, -126.0  # exponents of it
 
@@ -79,14 +81,16 @@ class Noise(TorchDispatchMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        if func in (aten.var.correction, aten.var_mean.correction):
+        if func.overloadpacket in _VARIANCES:
             with self:
-                return _variance(func, *args, **kwargs)
+                return _VARIANCES[func.overloadpacket](*_moments(func, *args, **kwargs))
         if func.overloadpacket in _PRODUCTS and self.drift and self.level > NARROW:
             result = func(*args, **kwargs)
             return torch.where(_may_leave(func, *args[:3]), math.nan, self._disturb(result))
+        if func.overloadpacket in _TRANSFORMS:
+            return self._transformed(func, args, kwargs)
         if not sums.is_one(func) and (func in _COMPOSITE or torch.Tag.core not in func.tags):
-            parts = _decompositions().get(func)
+            parts = _parts(func)
             if parts is not None:
                 with self:
                     result = parts(*args, **kwargs)
@@ -113,6 +117,15 @@ class Noise(TorchDispatchMode):
                     value.copy_(to)
             return result
         return type(result)(moved) if isinstance(result, (tuple, list)) else moved[0]
+
+    def _transformed(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """By Fourier: each result is a sum of all, the largest of which is that of the magnitudes."""
+        x, dims, *_ = args
+        result = func(*args, **kwargs)
+        largest = func(x.abs().to(x.dtype), *args[1:], **kwargs).abs().amax(dims, keepdim=True)
+        size = largest * math.prod(result.shape[d] for d in dims)
+        parts = [self._moved(torch.zeros_like(size) + 0 * result.abs(), size) for _ in range(2)]
+        return result + (torch.complex(*parts) if result.is_complex() else parts[0])
 
     def _size(self, added: sums.Sum | None, args: Sequence[Any]) -> torch.Tensor | None:
         """What one rounding, relative, moves it by."""
@@ -176,19 +189,46 @@ def _may_leave(func: Any, x: torch.Tensor, dim: Any = None, keep: bool = False) 
     return (add(exponents.clamp(min=0)) > LARGEST) | (add(exponents.clamp(max=0)) < SMALLEST)
 
 
-def _variance(func: Any, x: torch.Tensor, dim: Any = None, **kwargs: Any) -> Any:
-    """By its definition, each step of which is rounded."""
-    keep = kwargs.get("keepdim", False)
+def _moments(
+    func: Any,
+    x: torch.Tensor,
+    dim: Any = None,
+    unbiased: Any = True,
+    keepdim: bool = False,
+    correction: Any = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Variance and mean by their definition, each step of which is rounded. The arguments are those of one of
+    var.default (x, unbiased), var.dim, var.correction and prims.var (x, dims, correction)."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if func.overloadpacket is prims.var:
+        correction = unbiased
+    if correction is None:
+        correction = 1 if unbiased else 0
     dims = list(range(x.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
     n = math.prod(x.shape[d] for d in dims)
     mean = x.mean(dims, keepdim=True)
     centred = x - mean
-    correction = kwargs.get("correction")
-    below = max(0, n - (1 if correction is None else correction))
-    variance = (centred * centred).sum(dims, keepdim=keep) / below
-    if func is aten.var.correction:
-        return variance
-    return variance, mean if keep else mean.reshape(variance.shape)
+    variance = (centred * centred).sum(dims, keepdim=keepdim) / max(0, n - correction)
+    return variance, mean if keepdim else mean.reshape(variance.shape)
+
+
+# By what torch calls them: what they return, of variance and mean.
+_VARIANCES: dict[Any, Callable[[torch.Tensor, torch.Tensor], Any]] = {
+    aten.var: lambda variance, _: variance,
+    aten.std: lambda variance, _: variance.sqrt(),
+    aten.var_mean: lambda variance, mean: (variance, mean),
+    aten.std_mean: lambda variance, mean: (variance.sqrt(), mean),
+    prims.var: lambda variance, _: variance,
+}
+
+
+def _parts(func: Any) -> Callable[..., Any] | None:
+    """What it is made of, where torch knows."""
+    found = _decompositions().get(func)
+    if found is None and func.has_kernel_for_dispatch_key(MADE_OF_OTHERS):
+        return func.decompose
+    return found
 
 
 def _decompositions() -> Any:

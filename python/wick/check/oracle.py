@@ -1,7 +1,8 @@
 """Who says what is right: the reference, or else the operator's own widest type on the CPU.
 
-An oracle answers in four voices: exact; in the accumulator's type; and with rounding errors (two
-seeds and more). The later ones are asked only where an element is further off than one rounding.
+An oracle answers in several voices: exact; in the accumulator's type; and with rounding errors, at
+random and always upwards. All but the first are asked only where an element is further off than one
+rounding.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ MAGNIFIED = 1024.0
 LARGE = 2.0**100
 SAME = 1e-9  # how far apart numbers of float64 are that are the same but for rounding
 INSTEAD_OF_NAN = (0.3, -0.7, 37.0, -41.0)  # on both sides of whatever a formula may compare with
+BEYOND_ALL = (1e300, -1e300)  # and of the largest and smallest of other elements
 WIDEST = ("f64", "i64")
 
 
@@ -108,6 +110,24 @@ class Oracle:
         self.stepped, self.unstable = self.stepped or noise.stepped, self.unstable or noise.unstable
         return answer
 
+    def regardless(self, exact: list[Any]) -> list[Any]:
+        """Where an answer is NaN, the number that it would be whatever stood in the place of NaN and
+        infinities: 0 times them, which a mask leaves out, is NaN only for who multiplies."""
+        return exact
+
+
+def _regardless(exact: Sequence[Any], answers: Sequence[Sequence[Any]]) -> list[Any]:
+    """answers: with other numbers for those that are not finite."""
+    found = []
+    for e, first, *others in zip(exact, *answers):
+        if isinstance(e, torch.Tensor) and e.is_floating_point():
+            needless = e.isnan()
+            for other in others:  # a formula that divides by what it has multiplied with rounds
+                needless &= torch.isclose(first, other, rtol=SAME, atol=0.0)
+            e = torch.where(needless, first, e)
+        found.append(e)
+    return found
+
 
 class ByReference(Oracle):
     def __init__(
@@ -123,6 +143,13 @@ class ByReference(Oracle):
     def answer(self, inputs: Mapping[str, Any]) -> list[Any]:
         with torch.no_grad():
             return self.reference(self.operator, inputs)
+
+    def regardless(self, exact: list[Any]) -> list[Any]:
+        def with_numbers(other: float) -> list[Any]:
+            inputs = {n: cast_floats(v, torch.float64) for n, v in self.inputs.items()}
+            return self.answer({n: _with_number(v, other) for n, v in inputs.items()})
+
+        return _regardless(exact, [with_numbers(n) for n in (*INSTEAD_OF_NAN, *BEYOND_ALL)])
 
 
 class ByGradient(Oracle):
@@ -177,16 +204,9 @@ class ByGradient(Oracle):
         NaN where a mask leaves something out: what is NaN for no other reason may be anything, and
         what is the same whatever stands in NaN's place may be that."""
         has_nan = any(_has_nan(v) for v in (*self.inputs.values(), *self.arriving))
-        answers = [self._with(other) for other in INSTEAD_OF_NAN[: None if has_nan else 1]]
-        found = []
-        for e, first, *others in zip(exact, *answers):
-            if e is not None:
-                needless = e.isnan()
-                for other in others:  # a formula that divides by what it has multiplied with rounds
-                    needless &= torch.isclose(first, other, rtol=SAME, atol=0.0)
-                e = torch.where(needless, first, e)
-            found.append(e)
-        return found
+        return _regardless(
+            exact, [self._with(other) for other in INSTEAD_OF_NAN[: None if has_nan else 1]]
+        )
 
     def _with(self, other: float) -> list[Any]:
         """The gradients with this for NaN, and with large numbers for infinities."""
@@ -200,6 +220,13 @@ class ByGradient(Oracle):
 
 def _has_nan(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and bool(value.isnan().any())
+
+
+def _with_number(value: Any, other: float) -> Any:
+    """That for whatever is not finite."""
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return value
+    return torch.where(value.isfinite(), value, other)
 
 
 def _finite(value: Any, other: float) -> Any:

@@ -45,6 +45,7 @@ BUDGET = 1_500_000  # elements of a tensor whose sizes are drawn
 LARGE_INTS = (2**32 + 5, 2**53 + 2**33 + 9)  # more than 32 bits hold, and more than a double does
 MOST_TYPES = 12  # choices of element types
 MOST_FLAGS = 200  # ways in which truths and choices go together
+FEW_VALUES = ("normal", "special")
 SWEEP_VALUES = ("normal", "positive", "wide", "ties")
 SHAPES_OF_LEADING: tuple[tuple[int, ...], ...] = (
     (),
@@ -345,16 +346,21 @@ class Planner:
                 some = dict(self.random.sample(every, min(len(every), self.random.randrange(3))))
                 yield case.but(scalars=self.draw_scalars(), layouts=some)
 
-    def few(self, sizes: tuple[int, ...], types: int | None = None) -> Iterator[Case]:
-        """Each type, or the first so many, at each of these sizes, in each dim; scalars as usual and
-        drawn, in turns, and then in every second type without some of the optional inputs."""
+    def few(
+        self, sizes: tuple[int, ...], types: int | None = None, plain: bool = False
+    ) -> Iterator[Case]:
+        """Each type, or the first so many, at each of these sizes, in each dim; values and scalars as usual
+        and others, in turns, and then in every second type without some of the optional inputs. plain:
+        no NaN and infinities, beside which nothing else is seen in a sum."""
         for turn, choice in enumerate(self.types()[:types]):
-            for name in self.op.dims or ("",):
+            for at, name in enumerate(self.op.dims or ("",)):
                 for k, size in enumerate(sizes):
+                    values = FEW_VALUES[0 if plain else (k + at + turn) % len(FEW_VALUES)]
                     most = max(MOST_OFTEN, TIMES * size)
                     while name and size > 1 and self._is_too_much(self.around(name, size), most):
                         size //= 2
-                    case = self.base(choice, self.around(name, size) if name else {})
+                    dims = self.around(name, size) if name else {}
+                    case = self.base(choice, dims, values=values)
                     if k % 2:
                         case = case.but(scalars=self.draw_scalars())
                         case = next(self.with_less(case), case) if turn % 2 == 0 else case

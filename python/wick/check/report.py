@@ -211,22 +211,29 @@ def write_json(report: Report, path: str) -> None:
         file.write(text)
 
 
+def _plain(words: str) -> str:
+    """Without what no XML may have, such as colours and other control characters of a message."""
+    return "".join(c if c in "\t\n\r" or " " <= c <= "\ufffd" else "?" for c in words)
+
+
 def write_junit(report: Report, path: str) -> None:
-    """A test suite per operator, a test case per judge."""
+    """A test suite per operator and device, a test case per judge."""
     root = ElementTree.Element("testsuites", name="wick check", time=f"{report.seconds:.3f}")
     for subject in report.subjects:
-        judges = _judges_of(report, subject)
-        suite = ElementTree.SubElement(root, "testsuite", name=subject.name, tests=str(len(judges)))
+        judges, device = _judges_of(report, subject), subject.target.device
+        name = subject.name if device == "cpu" else f"{subject.name} on {device}"
+        suite = ElementTree.SubElement(root, "testsuite", name=name, tests=str(len(judges)))
         failures = 0
         for judge in judges:
-            case = ElementTree.SubElement(suite, "testcase", classname=subject.name, name=judge)
+            case = ElementTree.SubElement(suite, "testcase", classname=name, name=judge)
             for fault in report.faults:
                 if _of(fault, subject) and fault.judge == judge:
                     failures += 1
-                    words = "\n".join(w for w, _ in _fault_lines(report, fault))
-                    ElementTree.SubElement(case, "failure", message=fault.title).text = words
+                    words = _plain("\n".join(w for w, _ in _fault_lines(report, fault)))
+                    title = _plain(fault.title)
+                    ElementTree.SubElement(case, "failure", message=title).text = words
         suite.set("failures", str(failures))
-    for words in report.unjudged():
+    for words in map(_plain, report.unjudged()):
         suite = ElementTree.SubElement(
             root, "testsuite", name="could not check", tests="1", errors="1"
         )

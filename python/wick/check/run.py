@@ -211,7 +211,8 @@ class Run:
                 self.report.errors.append((target, self._nothing_in(target)))
         for about in done["operators"]:
             self._add(target, about)
-        if self.options.device == "all" and target.device == "cpu" and done["cuda"]:
+        first_round = self.round == 0  # further ones have all targets of this one
+        if self.options.device == "all" and target.device == "cpu" and done["cuda"] and first_round:
             self.targets.put(replace(target, device="cuda"))
 
     def _nothing_in(self, target: Target) -> str:
@@ -546,6 +547,9 @@ class Run:
         return shrink(case, fails, attempts=8 if hang else 20 if dies_slowly else 80)
 
     def _read_quietly(self, job: Job, case: Case, answer: Answer) -> Result:
+        """Leaves no trace in the report."""
+        if answer.done is not None and "findings" not in answer.done:
+            return Result()
         quiet = Job(Subject(job.subject.target, *[""] * 4, None, ""), job.judge, [])
         return self._read(quiet, case, answer) or Result()
 

@@ -92,7 +92,30 @@ class Call:
         """What the oracle says; raises Unanswered where it has nothing to say."""
         assert self.oracle is not None
         with self.asking():
-            return self.oracle.exact()
+            expected = self.oracle.exact()
+        if self.is_empty:
+            self._check_shapes(expected)
+        return expected
+
+    def regardless(self, expected: list[Any]) -> list[Any]:
+        """The same where NaN is needless (Oracle.regardless)."""
+        assert self.oracle is not None
+        try:
+            with self.asking():
+                return self.oracle.regardless(expected)
+        except Unanswered:
+            return expected
+
+    @property
+    def is_empty(self) -> bool:
+        return any(isinstance(v, torch.Tensor) and v.numel() == 0 for v in self.values)
+
+    def _check_shapes(self, expected: list[Any]) -> None:
+        """Some functions of torch are not made for sizes of 0 and return another shape then."""
+        for p, about, e in zip(self.operator.outputs, self.shapes, expected):
+            if about is not None and isinstance(e, torch.Tensor) and e.shape != tuple(about[0]):
+                shape, wanted = list(e.shape), list(about[0])
+                raise Unanswered(f"the reference's {p.name} has shape {shape}, expected {wanted}")
 
     def samples(self, base: list[Any], turn: int, whole: bool) -> list[list[Any]]:
         """What else is right. base: what the oracle has said. whole: of a result of whole numbers."""
@@ -151,6 +174,7 @@ class Forward:
         self.device = device
         self.name = operator.name
         self.forward = self  # of its backward, too
+        self.times_for_cuts: dict[str, int] = {}  # by dim, of judges/threads.py
 
     def prepare(self, case: Case) -> Call:
         op = self.operator
@@ -182,7 +206,9 @@ class Forward:
         left_out = {
             p.name
             for p in self.operator.scalars
-            if p.name not in case.scalars and p.name in self.reference.defaults
+            if p.name not in case.scalars
+            and p.default is not None
+            and p.name in self.reference.defaults
         }
         return {name: value for name, value in inputs.items() if name not in left_out}
 
@@ -200,7 +226,7 @@ class Forward:
             if p.dim is not None:
                 inputs[p.name] = case.dims[p.dim]
             elif p.is_scalar:
-                inputs[p.name] = case.scalars.get(p.name, p.default)
+                inputs[p.name] = case.scalars.get(p.name, candidates(p)[0])
             elif p.name in case.absent:
                 inputs[p.name] = None
             elif not p.is_tensor:
@@ -215,6 +241,7 @@ class Forward:
     def _own_inputs(self, case: Case) -> Mapping[str, Any]:
         if self.reference is None:
             return {}
+        self.phase("reference")
         try:
             return self.reference.own_inputs(self.operator, case)
         except MISFITS as error:
@@ -223,6 +250,8 @@ class Forward:
             raise
         except (Exception, SystemExit) as error:
             raise broken(error) from error
+        finally:
+            self.phase("judge")
 
     def _like(self, p: Parameter, value: Any, drawn: Any) -> Any:
         """What the author's NAME_inputs returned, in the type and layout of what was drawn."""
@@ -293,7 +322,9 @@ class Forward:
 
     def _below(self, case: Case, p: Parameter) -> int:
         dim = self.pointers.get(p.name) or self.offsets.get(p.name)
-        return _smallest(case.dims if dim is None else {dim: case.dims[dim]})
+        if dim is None:
+            return _smallest(case.dims)
+        return max(case.length(dim), 0 if p.name in self.offsets else 1)
 
 
 def _is_of_floats(value: Any) -> bool:
@@ -348,11 +379,40 @@ class Backward:
     def __init__(self, forward: Forward) -> None:
         self.forward, self.reference, self.phase = forward, forward.reference, forward.phase
         self.device = forward.device
+        self.times_for_cuts: dict[str, int] = {}
         gradient = forward.operator.gradient
         assert gradient is not None
         self.gradient = gradient
         self.operator = Operator(forward.operator.namespace, gradient.backward)
         self.name = self.operator.name
+
+    @functools.cached_property
+    def pointers(self) -> dict[str, str]:
+        """By input the dim, as the backward calls it, that its numbers are places in."""
+        return self._in_own_dims(self.forward.pointers)
+
+    @functools.cached_property
+    def offsets(self) -> dict[str, str]:
+        """By input the dim, as the backward calls it, that it cuts into segments."""
+        return self._in_own_dims(self.forward.offsets)
+
+    def _in_own_dims(self, found: Mapping[str, str]) -> dict[str, str]:
+        """Inputs have the same names in both, dims need not."""
+        names = {p.name for p in self.operator.inputs}
+        own = self._own_names
+        return {n: own[dim] for n, dim in found.items() if n in names and dim in own}
+
+    @functools.cached_property
+    def _own_names(self) -> dict[str, str]:
+        """By a dim of the forward what the backward calls it: where both stand in the same place of a tensor."""
+        forward, found = self.forward.operator, {}
+        for p, (source, index, *_) in zip(self.operator.inputs, self.gradient.feeds):
+            there = forward.outputs if source in ("output", "gradient") else forward.inputs
+            if p.kind in ("tensor", "shape"):
+                for theirs, ours in zip(reversed(there[index].sizes), reversed(p.sizes)):
+                    if theirs in forward.dims and ours in self.operator.dims:
+                        found.setdefault(theirs, ours)
+        return found
 
     def prepare(self, case: Case) -> Call:
         names = [p.name for p in self.forward.operator.inputs]

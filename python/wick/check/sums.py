@@ -84,6 +84,13 @@ def _scatter(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sizes
     return [Sum(_of_magnitudes(func, args, kwargs), _along(values, dim), is_plain=False)]
 
 
+def _segments(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sizes:
+    values, how, *_ = args
+    if how not in ("sum", "mean"):
+        return []
+    return [Sum(_of_magnitudes(func, args, kwargs), max(1, values.shape[0]), is_plain=False)]
+
+
 def _bags(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sizes:
     (bags, *_) = _of_magnitudes(func, args, kwargs)
     return [Sum(bags, max(1, args[1].numel()), is_plain=False)]
@@ -128,6 +135,7 @@ _CTC = _carried(lambda args: args[0].shape[0])
 _MEASURES: dict[Any, Measure] = {
     aten.sum.default: _ALL,
     aten.sum.dim_IntList: _ALL,
+    torch.ops.prims.sum.default: _ALL,
     aten.mean.default: _MEAN,
     aten.mean.dim: _MEAN,
     aten.cumsum.default: _plain(lambda args, _: _along(args[0], args[1])),
@@ -146,6 +154,8 @@ _MEASURES: dict[Any, Measure] = {
     aten.index_put.default: _put,
     aten.index_put_.default: _put,
     aten._index_put_impl_.default: _put,
+    aten.segment_reduce.default: _segments,
+    aten.bincount.default: _plain(lambda args, _: args[0].numel()),
     aten._embedding_bag.default: _bags,
     aten._embedding_bag_forward_only.default: _bags,
     aten.avg_pool2d.default: _POOL,

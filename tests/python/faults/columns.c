@@ -10,6 +10,7 @@
  *    6  memory     rows are taken to lie one behind the other
  *    7  forward    transposed for transposed's sake
  *    8  forward    where rows repeat the same memory, columns are taken to lie side by side
+ *    9  huge       rows are counted in 32 bits
  */
 #include <wick/op.h>
 
@@ -35,7 +36,7 @@ WICK_IMPL wick_status columns_cpu(wick_ctx *ctx, const wick_view *x, T *y, int64
     (void)ctx;
     for (int64_t c = 0; c < C; c++) {
         A sum = 0;
-        for (int64_t n = 0; n < N; n++) {
+        for (int64_t n = 0; n < (FAULT == 9 ? (int32_t)N : N); n++) {
             sum += wick_A(data[n * down + c * across]);
             if (FAULT == 4) sum = wick_A(wick_T(sum));
         }

@@ -9,6 +9,8 @@
  *    5  refuse     where they begin and end is looked at in 32 bits
  *    6  memory     the mean of no rows is not written
  *    7  huge       a row begins at a product of 32 bits
+ *    8  gradient   the gradient is that of a sum
+ *    9  huge       a row of the gradient begins at a product of 32 bits
  */
 #include <wick/op.h>
 
@@ -17,6 +19,8 @@
 #endif
 
 WICK_OP(sections, "x: T[M, C], at: U[S+1] -> y: T[S, C] where T: f16 f32 f64, U: i32 i64");
+/* Its dims have other names: C is how many rows there are. */
+WICK_OP(sections_backward, "dy: T[P, Q], at: U[P+1], x: shape[C, Q] -> dx: T[C, Q]");
 
 static int64_t place(const U *at, int64_t s) { return FAULT == 5 ? (int32_t)at[s] : at[s]; }
 
@@ -48,5 +52,21 @@ WICK_IMPL wick_status sections_cpu(wick_ctx *ctx, const T *x, const U *at, T *y,
     }
     for (int64_t s = 0; s < S; s++)
         average(x, at[s], at[s + 1], y + s * C, C);
+    return WICK_OK;
+}
+
+WICK_IMPL wick_status sections_backward_cpu(wick_ctx *ctx, const T *dy, const U *at, T *dx,
+                                            int64_t P, int64_t Q, int64_t C)
+{
+    (void)ctx;
+    memset(dx, 0, (size_t)(C * Q) * sizeof(T));
+    for (int64_t p = 0; p < P; p++) {
+        const double by = FAULT == 8 ? 1 : (double)(at[p + 1] - at[p]);
+        for (int64_t row = at[p]; row < at[p + 1]; row++) {
+            T *to = dx + (FAULT == 9 ? (int64_t)(uint32_t)(row * Q * 2) / 2 : row * Q);
+            for (int64_t q = 0; q < Q; q++)
+                to[q] = wick_T((A)((double)wick_A(dy[p * Q + q]) / by));
+        }
+    }
     return WICK_OK;
 }

@@ -12,6 +12,8 @@ import torch
 
 from .. import guarded
 from ..case import Case, Size, dims_text
+from ..device import REPEATS as REPEATS_ON_DEVICE
+from ..device import synchronize
 from ..finding import Result, skip
 from ..guarded import Manner
 from ..oracle import Unanswered
@@ -23,7 +25,8 @@ REPEATS, FEW = 120, 1200  # equal calls, and those of a few elements
 
 def _repeats(call: Call) -> int:
     elements = sum(v.numel() for v in call.values if isinstance(v, torch.Tensor))
-    return guarded.affordable(FEW if elements < 100 else REPEATS)
+    most = FEW if elements < 100 else REPEATS
+    return guarded.affordable(most if call.device.type == "cpu" else REPEATS_ON_DEVICE)
 
 
 def digest(results: Sequence[Any]) -> str:
@@ -154,6 +157,9 @@ def _judge_new_values(subject: Subject, case: Case, call: Call, result: Result) 
         given = _results(call, values)
         expected = _results(call, [_copy(n) for n in new])
     except RuntimeError:  # others judge what is refused
+        synchronize(
+            call.device
+        )  # but who has failed on a device is told here, and not by the next case
         return
     finally:
         call.phase("judge")

@@ -255,7 +255,8 @@ def _judge_differences(
             continue
         if subject.reference is not None:
             call.phase("reference")
-            other = _objection(check, lambda *leaves: _floats(reference(*leaves), only), leaves)
+            here = [leaf.detach().cpu().requires_grad_() for leaf in leaves]  # as all its inputs
+            other = _objection(check, lambda *leaves: _floats(reference(*leaves), only), here)
             call.phase("judge")
             if other:
                 result.notes.append(f"{name} does not take the reference either: not judged by it")

@@ -9,7 +9,8 @@ from ..finding import Result, skip
 from ..guarded import Manner
 from ..oracle import Unanswered, cast_floats
 from ..phases import OUTSIDE
-from ..subject import Call, Forward, Unfit
+from ..subject import Call, Forward, Unfit, answered
+from .values import unwritten
 
 # Where no memory is, also when cut to 32 bits; in a narrow type as far as it goes, which ends in a guard.
 FAR = 2**40 + 2**30
@@ -21,7 +22,7 @@ def judge_bounds(subject: Forward, case: Case) -> Result:
     reads or writes there does not, and its end is no fault. One that refuses it looks, and is not to end for
     what lies on the other side."""
     try:
-        call = subject.prepare(case)
+        call = answered(subject, case)
     except (Unfit, Unanswered) as why:
         return skip(why)
     result = Result(judged=["refuse"])
@@ -43,7 +44,14 @@ def judge_bounds(subject: Forward, case: Case) -> Result:
             if looks:  # an end beside a tensor says more than one far away
                 _with_place(call, k, first).run(Manner(at_end=first > 0))
             phase = "operator" if looks else OUTSIDE
-            if not _with_place(call, k, outside).run(phase=phase).refused:
+            far_off = _with_place(call, k, outside)
+            survived = far_off.run(phase=phase)
+            if not survived.refused:
+                if where := unwritten(far_off, survived, phase):
+                    title = f"{where} is not written for {outside} in {name}, where {dim} is {size}"
+                    why = "if it looks at places, and does nothing then, it should refuse the call"
+                    result.add("refuse", f"unwritten-{name}", title, why)
+                    return result
                 continue
             looks = True
             taken = _with_place(call, k, first).run(Manner(room=_room(case)))
@@ -57,11 +65,7 @@ def judge_bounds(subject: Forward, case: Case) -> Result:
 
 def _room(case: Case) -> int:
     """For all rows, and one more, of whatever the place is in."""
-    elements = 1
-    for size in case.dims.values():
-        for one in (size,) if isinstance(size, int) else size:
-            elements *= max(one, 1)
-    return 2 * 8 * elements
+    return 2 * 8 * case.numel
 
 
 def _with(places: torch.Tensor, other: int) -> torch.Tensor:

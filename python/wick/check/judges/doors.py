@@ -12,7 +12,7 @@ from ..finding import Result, skip
 from ..guarded import Outcome
 from ..operator import NAMES
 from ..oracle import Unanswered
-from ..subject import Call, Forward, Unfit
+from ..subject import Call, Forward, Unfit, answered
 
 Wrong = tuple[str, list[Any]]
 TRIES = 12  # until an operator's results are numbers
@@ -81,14 +81,21 @@ def _has_nan(outcome: Outcome) -> bool:
 
 
 def _with_numbers(subject: Forward, case: Case) -> tuple[Call, Outcome]:
-    """The case, or one like it whose results are numbers."""
+    """The case, or one like it that the reference has an answer to and whose results are numbers."""
+    found, why = None, Unanswered("")
     for k in range(TRIES):
         kind = "positive" if k % 2 else case.values
-        call = subject.prepare(case.but(seed=case.seed + k, values=kind))
-        outcome = call.run()
-        if outcome.refused or not _has_nan(outcome):
+        try:
+            call = answered(subject, case.but(seed=case.seed + k, values=kind))
+        except Unanswered as error:
+            why = error
+            continue
+        found = call, call.run()
+        if found[1].refused or not _has_nan(found[1]):
             break
-    return call, outcome
+    if found is None:
+        raise why
+    return found
 
 
 def judge_opcheck(subject: Forward, case: Case) -> Result:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 from typing import Any
 
 import torch
@@ -18,34 +19,41 @@ from ... import _wick
 from .. import draw, guarded
 from ..case import Case
 from ..device import synchronize
-from ..finding import Result
+from ..finding import Result, skip
 from ..guarded import AT_ONCE, Manner, Zone
-from ..operator import COUNTS, DTYPES, Operator
-from ..plan import PACK
+from ..operator import COUNTS, DTYPES, Operator, candidates
+from ..oracle import Unanswered
+from ..plan import PACK, Planner
 from ..pointers import is_for_finding
-from ..subject import Backward, Forward
+from ..subject import Backward, Forward, Unfit, answered
 from .batch import batch_dims
 from .values import place
 
 ELEMENTS = 2**31 + 2**21
+WRAPPED = 2**32 + 2**21  # where an unsigned one ends
 LARGE = 1 << 30  # bytes; below it memory is memory
 ROWS = 4099
 BEFORE = 30_011  # rows of zeros, to see whether they make a difference
 
 
-def plan_huge(op: Operator, packs: bool = False) -> list[Case]:
+def plan_huge(op: Operator, packs: bool = False, unsigned: bool = False) -> list[Case]:
     """One dim is large. Another one in a further case where no tensor ties the two together: those
     beside it in a tensor are of a row, or of parameters, and small in life; or where a result may be
-    a place in it. Of those beside it the last of a matrix is large as well, on the CPU, since a matrix
-    may have so many elements by itself. packs, on a GPU: once more with rows that can be loaded in packs.
-    Where an input may hold places in it, once more in the least type that does."""
+    a place in it. On the CPU, where it costs little, those beside it as well that are summed up, and
+    the last of a matrix, which may have so many elements by itself. packs, on a GPU: once more with rows
+    that can be loaded in packs. Where an input may hold places in it, once more in the least type that
+    does. unsigned: the first has so many that 32 bits without a sign do not hold them either."""
     found, tied, inner = [], set(), None
     in_matrix = set() if packs else _dims_of_matrices(op)
+    summed = set() if packs else _summed_dims(op)
     for dim, case in _cases(op).items():
         if dim in tied & in_matrix:
             inner = case
-        if dim not in tied or dim in op.counted_dims:
-            found.append(case)
+        wrapped = unsigned and not found
+        if dim in tied & summed:  # alone, or it would not be that long itself
+            found.append(_cases(op, few=1).get(dim, case))
+        elif dim not in tied or dim in op.counted_dims:
+            found.append(_cases(op, elements=WRAPPED).get(dim, case) if wrapped else case)
             tied |= _tied_to(op, dim)
             in_packs = _cases(op, PACK).get(dim, case)
             if packs and len(op.dims) > 1 and in_packs != case:
@@ -54,6 +62,17 @@ def plan_huge(op: Operator, packs: bool = False) -> list[Case]:
             if narrow != case and narrow.length(dim) < 2**31 and _may_be_pointed_to(op, dim):
                 found.append(narrow)
     return found if inner is None else [*found, inner]
+
+
+def _summed_dims(op: Operator) -> set[str]:
+    """Those that no result has."""
+    kept = {name for p in op.outputs if p.is_tensor for size in p.sizes for name in _names(size)}
+    written = {name for p in op.inputs if p.in_place for size in p.sizes for name in _names(size)}
+    return set(op.dims) - kept - written
+
+
+def _names(size: str) -> list[str]:
+    return re.findall(r"[A-Za-z_]\w*", size)
 
 
 def _dims_of_matrices(op: Operator) -> set[str]:
@@ -71,7 +90,9 @@ def _may_be_pointed_to(op: Operator, dim: str) -> bool:
     )
 
 
-def _cases(op: Operator, few: int = 3, places: str = "") -> dict[str, Case]:
+def _cases(
+    op: Operator, few: int = 3, places: str = "", elements: int = ELEMENTS
+) -> dict[str, Case]:
     """By the dim that is large; of small types. few: what the others are, but for those that an int
     gives. places: the type of what is not computed with, where it has that."""
     types = {}
@@ -81,8 +102,8 @@ def _cases(op: Operator, few: int = 3, places: str = "") -> dict[str, Case]:
         else:  # a place in what is huge takes bits
             widest = max(kinds, key=lambda k: DTYPES[k].itemsize)
             types[name] = places if places in kinds else widest
-    given = {p.dim: scalar(p) for p in op.inputs if p.dim is not None}
-    scalars = {p.name: scalar(p) for p in op.scalars}
+    given = {p.dim: candidates(p)[0] for p in op.inputs if p.dim is not None}
+    scalars = {p.name: candidates(p)[0] for p in op.scalars}
     found = {}
     for dim in _candidates(op):
         dims: dict[str, Any] = {
@@ -94,7 +115,7 @@ def _cases(op: Operator, few: int = 3, places: str = "") -> dict[str, Case]:
         if not op.fits(_sized(op, case, dim, 1000)):
             continue
         per_row = _most(op, _sized(op, case, dim, 1000)) / 1000
-        large = _sized(op, case, dim, math.ceil(ELEMENTS / max(per_row, 1)))
+        large = _sized(op, case, dim, math.ceil(elements / max(per_row, 1)))
         if per_row >= 1 and op.fits(large):
             found[dim] = large
     return found
@@ -104,14 +125,6 @@ def _tied_to(op: Operator, dim: str) -> set[str]:
     """It, and the dims beside it in some tensor."""
     sizes = [p.sizes for p in (*op.outputs, *op.inputs) if p.is_tensor]
     return {dim, *(s for size in sizes if dim in size for s in size)}
-
-
-def scalar(p: Any) -> Any:
-    if p.default is not None:
-        return p.default
-    return {"int": 1, "float": 1.0, "bool": False, "choice": (p.choices or ("",))[0]}.get(
-        p.kind, ""
-    )
 
 
 def _sized(op: Operator, case: Case, dim: str, rows: int) -> Case:
@@ -151,6 +164,8 @@ def _large_dim(op: Operator, case: Case) -> str:
 
 def judge_huge(subject: Forward | Backward, case: Case) -> Result:
     """Where rows hang together, the same is done in another dim as well, if they do not there."""
+    if why := _refused_zeros(subject.forward):
+        return skip(why)
     result, alone = _judge_case(subject, case, False)
     for other in _cases(subject.operator).values():
         if alone or result.findings or result.refused or result.skipped:
@@ -161,6 +176,17 @@ def judge_huge(subject: Forward | Backward, case: Case) -> Result:
     if not alone:
         result.notes.append("huge: rows hang together, only that it does not crash was judged")
     return result
+
+
+def _refused_zeros(forward: Forward) -> Exception | None:
+    """What the reference has against zeros, of which most of a huge input is made."""
+    try:
+        answered(
+            forward, next(Planner(forward.operator, 0).tiny(1, usual=True)).but(values="zeros")
+        )
+    except (Unfit, Unanswered) as why:
+        return why
+    return None
 
 
 def _judge_case(subject: Forward | Backward, case: Case, only_alone: bool) -> tuple[Result, bool]:
@@ -195,7 +221,7 @@ def _judge_case(subject: Forward | Backward, case: Case, only_alone: bool) -> tu
                 result.add(
                     "huge",
                     f"values-{name}",
-                    f"the end of {name} is wrong when it has more than 2^31 elements",
+                    f"the end of {name} is wrong where a tensor has more than 2^31 elements",
                     f"dim {dim} = {case.dims[dim]}: it should be what the operator gives for the "
                     f"last {ROWS} rows alone",
                     _first_difference(name, got, wanted, move * front),
@@ -205,9 +231,8 @@ def _judge_case(subject: Forward | Backward, case: Case, only_alone: bool) -> tu
 
 def _pointers(subject: Forward | Backward, dim: str, tail: list[Any], front: int) -> list[int]:
     """Inputs that hold places in this dim, and can hold any."""
-    forward = subject.forward
     inputs = enumerate(subject.operator.inputs)
-    held = [i for i, p in inputs if p.is_tensor and forward.pointers.get(p.name) == dim]
+    held = [i for i, p in inputs if p.is_tensor and subject.pointers.get(p.name) == dim]
     return [i for i in held if _holds(tail[i], front)]
 
 
@@ -219,7 +244,7 @@ def _aimed(
     if pointer is not None:
         values[pointer] = tail[pointer] + front
     for i, p in enumerate(subject.operator.inputs):
-        if subject.forward.offsets.get(p.name) == dim and _holds(tail[i], front):
+        if subject.offsets.get(p.name) == dim and _holds(tail[i], front):
             values[i] = tail[i] + front
     return values
 
@@ -252,14 +277,14 @@ def _moves(
 
 
 def _inputs(subject: Forward | Backward, case: Case, profile: str = "positive") -> list[Any]:
-    op, offsets = subject.operator, subject.forward.offsets
+    op, offsets = subject.operator, subject.offsets
     about, _, _, _ = op.plan(case)
     values: list[Any] = []
     for p, a in zip(op.inputs, about):
         if p.dim is not None:
             values.append(case.dims[p.dim])
         elif p.is_scalar:
-            values.append(case.scalars[p.name])
+            values.append(case.scalars.get(p.name, candidates(p)[0]))
         elif not p.is_tensor:
             values.append(tuple(a[0]))
         elif p.name in offsets:
@@ -321,10 +346,8 @@ def _huge_inputs(op: Operator, case: Case, tail: list[Any]) -> list[Any]:
     return values
 
 
-def _end_of(value: Any, rows: int) -> torch.Tensor:
+def _end_of(value: Zone, rows: int) -> torch.Tensor:
     """The last elements of what was written in place."""
-    if not isinstance(value, Zone):
-        return value
     n = rows * math.prod(value.shape[1:])
     start = value.address + (math.prod(value.shape) - n) * value.dtype.itemsize
     raw = bytearray(ctypes.string_at(start, n * value.dtype.itemsize))
@@ -337,7 +360,11 @@ def _call_huge(subject: Forward | Backward, case: Case, tail: list[Any]) -> guar
         return _call(subject, case, _padded(op, case, tail, subject.device))
     values = _huge_inputs(op, case, tail)
     outcome = _call(subject, case, values)
-    outcome.results += [_end_of(v, ROWS) for p, v in zip(op.inputs, values) if p.in_place]
+    n = len(op.outputs)
+    rest = iter(outcome.results[n:])  # what is not huge was read already
+    written = [v for p, v in zip(op.inputs, values) if p.in_place]
+    ends = [_end_of(v, ROWS) if isinstance(v, Zone) else next(rest) for v in written]
+    outcome.results = [*outcome.results[:n], *ends]
     return outcome
 
 

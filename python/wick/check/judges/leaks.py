@@ -43,9 +43,6 @@ def judge_leaks(subject: Subject, case: Case) -> Result:
     if call.device.type != "cpu":
         return _judge_device_leaks(call)
     call.run(Manner(threads=PIECES))
-    each = guarded.seconds[-1]
-    if each * FEWEST > guarded.TOGETHER:
-        return Result(skipped=f"a call takes {each:.1f} s, and several are needed")
     repeats = guarded.affordable(REPEATS, FEWEST)
     outcome = call.run(Manner(repeats=repeats, threads=PIECES))
     if outcome.refused:

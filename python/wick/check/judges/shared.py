@@ -20,6 +20,7 @@ from ..finding import Result, skip
 from ..guarded import WATCHED, Manner
 from ..oracle import Unanswered
 from ..subject import Unfit, answered
+from .threads import long_enough
 from .values import Subject
 
 PIECES = 16  # the most: who has room for eight shows
@@ -76,9 +77,10 @@ def _judge_watched(subject: Subject, case: Case) -> Result:
     result.judged.append("threads")
     file = call.operator.file
     _report(result, "static", "two calls at the same time share memory", file)
-    call.run(Manner(threads=PIECES, order=WATCHED))
+    cut = call.run(Manner(threads=PIECES, order=WATCHED))
     _report(result, "race", "pieces of a parallel loop share memory", file)
-    return result
+    longer = None if result.findings else long_enough(subject, case, cut.loops)
+    return _judge_watched(subject, longer) if longer else result
 
 
 def _report(result: Result, kind: str, title: str, file: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from typing import Any
 
 import torch
@@ -22,11 +21,13 @@ from .values import Subject, number, place, results_of
 
 COUNTS = (2, 3, 5, 16)
 AT_ONCE_COUNTS = (2, 3)  # about as many as there are CPUs: more would wait, not meet
-ROUNDS, SECONDS = 300, 4.0  # of callers at once, at most
+ROUNDS, FEWEST = 300, 4  # of callers at once
 # Calls with pieces at once, the most, and how often they are to meet on two CPUs: what goes wrong
 # seldom needs many. Few where the same operator is watched as well (shared.py).
 ALONE, BESIDES = (20_000, 40), (200, 8)
 CALLERS = 4
+# Elements over which a loop should be cut; if it is not, so many times as many, up to a most.
+CUT, MOST_CUT, LONGER = 60_000, 5_000_000, (2, 4, 8, 16, 32, 64)
 ROUNDS_OF_KERNELS = 200
 SHARED = "something static, or global, is written"
 
@@ -35,9 +36,7 @@ def judge_threads(subject: Subject, case: Case, watched: bool) -> Result:
     result = Result()
     try:
         call = answered(subject, case)
-        start = time.process_time()
         alone = call.run()
-        seconds = time.process_time() - start
     except (Unfit, Unanswered) as why:
         return skip(why)
     if alone.refused:
@@ -46,11 +45,39 @@ def judge_threads(subject: Subject, case: Case, watched: bool) -> Result:
     if call.device.type == "cuda":
         _judge_callers_of_kernels(_callers(subject, case, call, alone), result)
         return result
+    rounds = _rounds(call)
+    if longer := long_enough(subject, case, alone.loops):
+        return judge_threads(subject, longer, watched)
     if alone.loops[1] > 1:
         _judge_cuts(call, alone, result, *(BESIDES if watched else ALONE))
     if not result.findings:
-        _judge_callers(subject, case, call, _rounds(call, seconds), result)
+        _judge_callers(subject, case, call, rounds, result)
     return result
+
+
+def long_enough(subject: Subject, case: Case, loops: tuple[int, int]) -> Case | None:
+    """A large case as many times as long as it has to be for its loop to be cut; None where it is cut
+    already, or whatever its length: a grain may be larger than all that is tried elsewhere."""
+    if loops[1] > 1 or case.numel < CUT:
+        return None
+    name = max(case.dims, key=case.length)
+    if name not in subject.times_for_cuts:
+        tried = (times for times in LONGER if _is_cut(subject, _times(case, name, times)))
+        subject.times_for_cuts[name] = next(tried, 0)
+    longer = _times(case, name, subject.times_for_cuts[name])
+    return longer if case.numel < longer.numel <= MOST_CUT else None
+
+
+def _times(case: Case, name: str, times: int) -> Case:
+    size = case.length(name) * times
+    return case.with_dim(name, size if isinstance(case.dims[name], int) else (size,))
+
+
+def _is_cut(subject: Subject, case: Case) -> bool:
+    try:
+        return case.numel <= MOST_CUT and subject.prepare(case).run().loops[1] > 1
+    except (Unfit, Unanswered):
+        return False
 
 
 def _judge_cuts(
@@ -63,18 +90,19 @@ def _judge_cuts(
                 _report(result, threads, order, _difference(call, alone, cut))
                 return
     for threads in AT_ONCE_COUNTS:
-        manner = Manner(threads=threads, order=AT_ONCE, repeats=repeats, meetings=meetings)
+        times = guarded.affordable(repeats)
+        manner = Manner(threads=threads, order=AT_ONCE, repeats=times, meetings=meetings)
         at_once = call.run(manner)
         if at_once.differs >= 0 or not guarded.same(alone.results, at_once.results):
             _report(result, threads, AT_ONCE, _difference(call, alone, at_once))
             return
 
 
-def _rounds(call: Call, seconds: float) -> int:
-    """As many as take about as long, whatever the size. seconds: of one call."""
+def _rounds(call: Call) -> int:
+    """Of callers at once, after a call alone: as many as take about as long, whatever the size."""
     elements = sum(v.numel() for v in call.values if isinstance(v, torch.Tensor))
-    in_time = int(SECONDS / max(seconds * CALLERS, 1e-6))
-    return max(8, min(ROUNDS, 10_000_000 // max(1, elements), in_time))
+    in_time = guarded.affordable(ROUNDS * CALLERS) // CALLERS
+    return max(FEWEST, min(ROUNDS, 10_000_000 // max(1, elements), in_time))
 
 
 def _difference(call: Call, alone: guarded.Outcome, cut: guarded.Outcome) -> list[str]:
