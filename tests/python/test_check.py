@@ -270,6 +270,82 @@ def test_only_what_the_reference_answers_is_asked_of_the_operator(
     assert not report.faults and report.code == 0
 
 
+TRAP = TRIPLE.replace("y[i] =", "if (!(x[i] > 0)) __builtin_trap(); else y[i] =")
+ABOVE = """\
+def triple(x, by=3.0):
+    if not bool((x > 0).all()):
+        raise ValueError("x must be above 0")
+    return by * x
+"""
+
+
+def test_opcheck_and_huge_ask_the_reference_too(write: Callable[..., Path]) -> None:
+    path = write(TRAP, ABOVE)
+    report = judged(path, only=["opcheck", "huge"], depth="default", types=["f32"])
+    assert not report.faults, report.faults
+    assert report.subjects[0].tallies["opcheck"].cases == 1
+    words = report.subjects[0].tallies["skipped-huge"].skipped
+    assert list(words) == ["unanswered: x must be above 0"]
+
+
+def test_a_reference_that_is_not_made_for_nothing_has_no_answer(write: Callable[..., Path]) -> None:
+    """As torch's convolution, which returns another shape where there are no channels."""
+    other = "def triple(x, by=3.0):\n    return by * x if x.numel() else x.new_zeros(4, 0, 7)\n"
+    report = judged(write(TRIPLE, other))
+    assert report.code == 0
+    words = {w for t in report.subjects[0].tallies.values() for w in t.skipped}
+    assert "unanswered: the reference's y has shape [4, 0, 7], expected [0]" in words
+    wrong = "def triple(x, by=3.0):\n    return (by * x)[None]\n"
+    assert {f.kind for f in judged(write(TRIPLE, wrong)).faults} == {"shape"}
+
+
+def test_who_ends_the_process_in_making_inputs_is_the_reference(write: Callable[..., Path]) -> None:
+    ends = f"{REFERENCE}import os\ndef triple_inputs(N):\n    os._exit(3)\n"
+    report = judged(write(TRIPLE, ends))
+    assert not report.faults and report.code == 2
+    assert "the reference ends the process (exit status 3)" in "".join(report.unjudged())
+
+
+def test_a_fault_whose_scalars_have_no_default_is_made_small(write: Callable[..., Path]) -> None:
+    source = TRIPLE.replace("by: float = 3.0", "by: float, how: str")
+    source = source.replace("double by, T *y", "double by, const char *how, T *y")
+    source = source.replace("(void)ctx;", "(void)ctx, (void)how;").replace("FAULT == 1", "1")
+    path = write(source, "def triple(x, by, how):\n    return by * x\n")
+    report = judged(path, types=["f32"])
+    assert not report.errors, report.errors
+    (fault,) = report.faults
+    assert fault.case.dims == {"N": (13,)}
+    again = judged(path, case=fault.case.text())
+    assert [f.title for f in again.faults] == [fault.title]
+
+
+SLOW = """\
+#include <wick/op.h>
+#include <time.h>
+WICK_OP(triple, "x: f32[N] -> y: f32[N]");
+WICK_IMPL wick_status triple_cpu(wick_ctx *ctx, const float *x, float *y, int64_t N)
+{
+    const clock_t end = clock() + (N == 33 ? 5 : 0) * CLOCKS_PER_SEC / 2;
+    (void)ctx;
+    while (clock() < end)
+        continue;
+    for (int64_t i = 0; i < N; i++)
+        y[i] = 3 * x[i];
+    return WICK_OK;
+}
+"""
+
+
+def test_a_slow_call_is_not_taken_for_one_that_hangs(write: Callable[..., Path]) -> None:
+    """Where several are needed, it is told that they were not made."""
+    path = write(SLOW, "def triple(x):\n    return 3 * x\n")
+    for judge in ("threads", "leak", "repeat"):
+        report = judged(path, only=[judge], case="triple N=33")
+        assert not report.faults, report.faults
+        told = {w for t in report.subjects[0].tallies.values() for w in t.skipped}
+        assert any(re.fullmatch(r"a call takes \d\.\d s, and several are needed", w) for w in told)
+
+
 def test_a_call_that_is_refused_has_written_nothing(write: Callable[..., Path]) -> None:
     source = """\
 #include <wick/op.h>
@@ -807,6 +883,37 @@ def test_sources_are_tests_to_pytest(write: Callable[..., Path]) -> None:
     assert "triple.c::forward FAILED" in done.stdout and "triple.c::memory PASSED" in done.stdout
     assert "y[12] is " in done.stdout and "wick check" in done.stdout
     assert re.search(r"^1 fault$", done.stdout, re.M)
+
+
+@pytest.mark.parametrize("only", ["forward", "forward,leak"])
+def test_what_crashes_fails_whatever_is_asked_of_it(write: Callable[..., Path], only: str) -> None:
+    """A crash is told under `memory`, which is no test here."""
+    path = write(TRIPLE.replace("(void)ctx;", "if (N > 9) __builtin_trap();\n    (void)ctx;"))
+    options = ("--wick-only", only, "--wick-depth", "quick", str(path))
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-p", "wick.testing", "-p", "no:cacheprovider"),
+            *options,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTEST_ADDOPTS": ""},
+        cwd=path.parent,
+    )
+    assert done.returncode == 1 and "FAULT memory: triple" in done.stdout, done.stdout + done.stderr
+    assert "FAILED triple.c::forward" in done.stdout
+
+
+def test_control_characters_do_not_spoil_the_xml(
+    write: Callable[..., Path], tmp_path: Path
+) -> None:
+    junit = tmp_path / "found.xml"
+    bad = "def triple(x, by=3.0):\n    raise TypeError('\\x1b[31mred\\x00')\n"
+    done = run(str(write(TRIPLE, bad)), "--only=forward", "--depth=quick", f"--junit={junit}")
+    assert done.returncode == 2
+    (error,) = ElementTree.parse(junit).getroot().iter("error")
+    assert "?[31mred?" in error.attrib["message"]
 
 
 def test_a_test_that_fails_shows_the_report_and_no_code_of_ours(write: Callable[..., Path]) -> None:
