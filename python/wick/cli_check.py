@@ -53,7 +53,7 @@ def _not_below_zero(kind: type[int] | type[float]) -> object:
     def read(text: str) -> float:
         value = kind(text)
         if not 0 <= value < float("inf"):
-            raise argparse.ArgumentTypeError(f"{text} is below zero, or no number at all")
+            raise argparse.ArgumentTypeError(f"{text}: expected a number of seconds, 0 or more")
         return value
 
     read.__name__ = kind.__name__  # argparse's word for what it expects

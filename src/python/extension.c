@@ -16,12 +16,14 @@ PyObject *raise_status(const wick_ctx *ctx, wick_status status)
     const char *words = wick_ctx_message(ctx);
     if (status == WICK_ENOMEM && !strcmp(words, "out of memory")) return PyErr_NoMemory();
     PyObject *type = status == WICK_ECOMPILE ? extension.build_error : PyExc_RuntimeError;
-    PyObject *error = PyObject_CallFunction(type, "s", words);
+    PyObject *text = PyUnicode_DecodeUTF8(words, (Py_ssize_t)strlen(words), "replace");
+    PyObject *error = text ? PyObject_CallFunctionObjArgs(type, text, NULL) : NULL;
     PyObject *number = error ? PyLong_FromLong(status) : NULL;
     if (number && PyObject_SetAttrString(error, "_status", number) == 0)
         PyErr_SetObject(type, error);
     Py_XDECREF(number);
     Py_XDECREF(error);
+    Py_XDECREF(text);
     return NULL;
 }
 

@@ -158,9 +158,10 @@ static PyObject *written_by(const wick_trial *t)
 
 static PyObject *report_of(wick_trial *t, wick_status status)
 {
+    const char *words = wick_ctx_message(&t->ctx);
     wick_trial_inspect(t);
-    return Py_BuildValue("{si ss sN sN ss ss sL s(LLLL) s(LL)}", "status", (int)status, "message",
-                         wick_ctx_message(&t->ctx), "results", results_of(t), "written",
+    return Py_BuildValue("{si sN sN sN ss ss sL s(LLLL) s(LL)}", "status", (int)status, "message",
+                         PyUnicode_DecodeUTF8(words, (Py_ssize_t)strlen(words), "replace"), "results", results_of(t), "written",
                          written_by(t), "damage", wick_text_str(&t->damage), "left",
                          wick_text_str(&t->left), "differs", (long long)t->differs, "leaked",
                          (long long)t->leaked.heap_bytes, (long long)t->leaked.mapped_bytes,

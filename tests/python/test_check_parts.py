@@ -1111,6 +1111,22 @@ def test_what_a_forward_leaves_out_need_not_be_nan() -> None:
     assert same(regardless(lambda x: (1e4 * x).clamp(0, 1).sum(-1)), [math.nan, 3.0, math.nan])
 
 
+def test_what_is_nan_because_of_infinities_may_be_infinite() -> None:
+    """Another formula may not subtract them. What is NaN because of NaN may not."""
+    x = torch.tensor([math.inf, math.inf, math.nan, 1.0])
+    y = torch.tensor([math.inf, math.nan, math.inf, 1.0])
+    reference = Reference("here", lambda x, y: x - y, None)
+    oracle = ByReference(SCALE, reference, {"x": x, "y": y}, torch.float32)
+    exact = oracle.exact()
+    assert exact[0].isnan().tolist() == [True, True, True, False]
+    assert oracle.is_nan_anyway(exact)[0].tolist() == [True, False, False, False]
+    call = Forward(SCALE, None, lambda phase: None).prepare(CASE)
+    call.oracle = oracle
+    got = torch.tensor([math.inf, math.inf, 5.0, 1.0])
+    found = call.instead_of_nan(exact, 0, got)
+    assert found.isnan().tolist() == [False, True, True, False] and found[0] == math.inf
+
+
 def noisy(f: Any, *inputs: torch.Tensor, strict: bool = False) -> list[torch.Tensor]:
     found = []
     for seed in range(6):

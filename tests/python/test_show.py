@@ -269,7 +269,7 @@ def test_where_modules_lie(wick) -> None:
         lines = wick("show", "relu.c", "--cache").stdout.splitlines()
         return {line.split()[0]: line.split(maxsplit=1)[1] for line in lines}
 
-    assert listed() == dict.fromkeys(["f32", "f64"], "not built: at its load or first call")
+    assert listed() == dict.fromkeys(["f32", "f64"], "not built yet; built when loaded or first called")
     code = "import torch, wick; op = wick.load('relu.c'); op.relu(torch.ones(2))"
     for further, built in (("", ["f32"]), ("; op.relu(torch.ones(2).double())", ["f32", "f64"])):
         subprocess.run(
@@ -285,7 +285,7 @@ def test_where_modules_lie(wick) -> None:
     assert "\ncompiled by (unit.c is what --glue prints)\ncc " in whole
     assert f"\nbuilt by wick.load\nf32      {found['f32']}\n" in whole
     (wick.folder / "relu.c").write_text(RELU.replace("max(x, 0)", "max(x, 0), edited"))
-    assert set(listed().values()) == {"not built: at its load or first call"}
+    assert set(listed().values()) == {"not built yet; built when loaded or first called"}
 
 
 def test_loops(wick) -> None:

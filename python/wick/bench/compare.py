@@ -136,6 +136,8 @@ def compare(
             kinds = {_kind(t0, t1), _kind(was.times[name], t1)}
             if same_torch and (beside := _kind_beside(was, row, name)):
                 kinds.add(beside)
+            if "disturbed" in (was.verdict, row.verdict):  # neither time is the operator's
+                kinds = {SAME}
             changes.append(Change(row, name, t0, t1, kinds.pop() if len(kinds) == 1 else SAME))
     only = (len(old) - len(pairs), len(new) - len(pairs))
     words = [about(before[0], after[0]) for about in (_elsewhere, _busy)]

@@ -9,7 +9,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import torch
 
@@ -344,6 +344,14 @@ def _nowhere(found: Sequence[Row], asked: Sequence[str]) -> bool:
 
 def bench(options: argparse.Namespace, words: list[str], note: Callable[..., None]) -> int:
     """Measures and reports; the exit code. `note` is told what is being done, and what was found."""
+    out = sys.stdout
+    with contextlib.redirect_stdout(sys.stderr if options.json == "-" else out):
+        return _bench(options, words, note, out)  # what references print is no JSON
+
+
+def _bench(
+    options: argparse.Namespace, words: list[str], note: Callable[..., None], out: TextIO
+) -> int:
     _check_outputs(options)
     earlier = records.read(options.compare) if options.compare else None
     failed: list[str] = []
@@ -381,7 +389,8 @@ def bench(options: argparse.Namespace, words: list[str], note: Callable[..., Non
         hint = "" if options.size else "; --size, or NAME.shapes.txt beside the source, names sizes"
         print(f"wick bench: nothing was measured{hint}", file=sys.stderr)
         return WRONG
-    _report(work.rows, facts, options)
+    with contextlib.redirect_stdout(out):
+        _report(work.rows, facts, options)
     note(reported=True)
     if work.stopped:
         _say([STOPPED_EARLY])

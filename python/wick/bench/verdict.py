@@ -24,7 +24,7 @@ BEYOND_LIMIT = 1.3  # of the floor, from which on it does not describe the opera
 LAUNCH_SHARE = 0.5  # of the time, from which on the call itself is the matter
 EXPLAINED = 0.75  # of the time, from which on the call and the floor are all there is to it
 BUSY = 0.75  # of the threads
-WORTH_THREADS_S = 50e-6  # a call shorter than this is over before others have begun
+WORTH_THREADS_S = 5e-6  # a call shorter than this is over before others have begun
 MARGIN = 0.05  # below which two medians are not different, however small the spread
 ALLOCATION = 1.5  # how much slower a fresh result is, before it is worth a remark
 TORCH = ("eager", "compile")
@@ -36,7 +36,8 @@ MEANINGS = {
     "floor does not apply": "faster than a copy of the same bytes, or a matrix product of the same flops: "
     "it does not touch every byte of its tensors, or computes less than is declared; a line bytes: or flops: in "
     "its file of sizes says what it does",
-    "launch-bound": "the call itself is half of the time or more: call less often, with more in it",
+    "launch-bound": "the call itself is half of the time or more, or nearly all of what is beyond the floor: call "
+    "less often, with more in it",
     "disturbed": "something else ran meanwhile, and the time is not the operator's: measure again when the "
     "machine is idle",
     "poor occupancy": "not all of the machine is at work: spread the loop with wick_parallel, or give the "

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 Size = int | tuple[int, ...]
+MOST_SIZES = 32  # of leading dims
 
 
 @dataclass(frozen=True)
@@ -106,9 +107,13 @@ def parse(text: str, dims: dict[str, bool], scalars: dict[str, str], names: set[
     head, *words = text.split()
     parts: dict[str, Any] = {k: {} for k in ("types", "dims", "scalars", "layouts")}
     parts |= {"absent": (), "unwanted": ()}
+    seen: set[tuple[str, str]] = set()
     for place, word in enumerate(words, 1):
         mark = next((c for c in word if c in ":=~"), "")
         name, _, value = word.partition(mark) if mark else (word, "", "")
+        if (name, mark) in seen and not word.startswith("seed="):
+            raise CaseError(f"{word}: {name} was given before")
+        seen.add((name, mark))
         if mark == ":":
             parts["types"][name] = value
         elif mark == "~" and name in names:
@@ -137,7 +142,7 @@ def _read_size(word: str, value: str, leading: bool) -> Size:
         sizes = () if value == "()" else tuple(int(s) for s in value.split("x"))
     except ValueError:
         raise CaseError(f"{word}: expected a size") from None
-    if any(not 0 <= s < 2**62 for s in sizes):
+    if any(not 0 <= s < 2**62 for s in sizes) or len(sizes) > MOST_SIZES:
         raise CaseError(f"{word}: no tensor has such a size")
     if leading:
         return sizes
@@ -150,6 +155,9 @@ def _read_scalar(word: str, value: str, kind: str) -> Any:
     try:
         if kind == "bool":
             return {"true": True, "false": False}[value]
-        return {"int": int, "float": float}.get(kind, unquote)(value)
+        found = {"int": int, "float": float}.get(kind, unquote)(value)
+        if kind == "int" and not -(2**63) <= found < 2**63:
+            raise ValueError(value)
+        return found
     except (KeyError, ValueError):
         raise CaseError(f"{word}: expected {kind}") from None

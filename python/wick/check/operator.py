@@ -152,10 +152,12 @@ class Operator:
             raise NoSizes(str(error)) from error
 
     def read_case(self, text: str) -> Case:
-        names = {p.name for p in (*self.inputs, *self.outputs)}
+        inputs, outputs = list(self.inputs), list(self.outputs)
         if self.gradient is not None:  # layouts of the backward's own arguments
             backward = Operator(self.namespace, self.gradient.backward)
-            names |= {p.name for p in (*backward.inputs, *backward.outputs)}
+            inputs += backward.inputs
+            outputs += backward.outputs
+        names = {p.name for p in (*inputs, *outputs)}
         usual = {
             p.dim: p.default for p in self.inputs if p.dim is not None and p.default is not None
         }
@@ -164,13 +166,39 @@ class Operator:
         for variable, types in self.variables.items():
             if case.types.get(variable) not in types:
                 raise CaseError(f"{variable}: is missing or none of {', '.join(types)}")
+        for name in case.types:
+            if name not in self.variables:
+                raise CaseError(f"{name}:{case.types[name]}: {name} is no type variable of it")
+        for name in case.absent:
+            if not any(p.name == name and p.optional for p in inputs):
+                raise CaseError(f"{name}~absent: {name} is no optional input")
+        for name in case.unwanted:
+            if not any(p.name == name and p.optional for p in outputs):
+                raise CaseError(f"{name}~unwanted: {name} is no optional result")
         if case.values not in PROFILES:
             raise CaseError(f"values={case.values}: expected {', '.join(PROFILES)}")
         for name, layout in case.layouts.items():
-            if layout not in LAYOUTS and layout.removeprefix("is-") not in names:
+            mine = next((p for p in inputs if p.name == name and p.is_tensor), None)
+            if mine is None:
+                raise CaseError(f"{name}~{layout}: {name} is no tensor that goes in")
+            if layout.startswith("is-"):
+                self._check_same(mine, layout.removeprefix("is-"))
+            elif layout not in LAYOUTS:
                 words = ", ".join(LAYOUTS)
                 raise CaseError(f"{name}~{layout}: expected {words}, absent or unwanted")
+            elif mine.in_place and layout == "expanded":
+                raise CaseError(f"{name}~{layout}: {name} is written in place")
         return case
+
+    def _check_same(self, mine: Parameter, name: str) -> None:
+        """Whether it can be the same tensor as the one of that name."""
+        other = next((p for p in self.tensors if p.name == name), None)
+        alike = other is not None and (other.element, len(other.sizes)) == (
+            mine.element,
+            len(mine.sizes),
+        )
+        if not alike or other == mine:
+            raise CaseError(f"{mine.name}~is-{name}: expected another tensor of its type and rank")
 
     def is_whole(self, types: Mapping[str, str]) -> bool:
         """With these types all numbers are integers: none is rounded, however large."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from .case import Case
 from .noise import Noise
 from .operator import DTYPES, Operator, accumulator
 from .reference import Reference, is_for_memory
+from .sums import is_float
 
 NOISY = 3  # runs with rounding errors, per round
 MAGNIFIED = 1024.0
@@ -115,12 +116,17 @@ class Oracle:
         infinities: 0 times them, which a mask leaves out, is NaN only for who multiplies."""
         return exact
 
+    def is_nan_anyway(self, exact: list[Any]) -> list[Any]:
+        """Where an answer is NaN with numbers in the place of NaN as well: because of infinities, as
+        in inf - inf, and another formula for the same may be infinite there."""
+        return [torch.tensor(False) for _ in exact]
+
 
 def _regardless(exact: Sequence[Any], answers: Sequence[Sequence[Any]]) -> list[Any]:
     """answers: with other numbers for those that are not finite."""
     found = []
     for e, first, *others in zip(exact, *answers):
-        if isinstance(e, torch.Tensor) and e.is_floating_point():
+        if is_float(e):
             needless = e.isnan()
             for other in others:  # a formula that divides by what it has multiplied with rounds
                 needless &= torch.isclose(first, other, rtol=SAME, atol=0.0)
@@ -145,11 +151,39 @@ class ByReference(Oracle):
             return self.reference(self.operator, inputs)
 
     def regardless(self, exact: list[Any]) -> list[Any]:
-        def with_numbers(other: float) -> list[Any]:
-            inputs = {n: cast_floats(v, torch.float64) for n, v in self.inputs.items()}
-            return self.answer({n: _with_number(v, other) for n, v in inputs.items()})
+        """In all inputs, and in each of them: an infinity of another one may well matter."""
+        odd = [n for n, v in self.inputs.items() if is_float(v) and not bool(v.isfinite().all())]
+        for names in (odd, *([name] for name in odd if len(odd) > 1)):
+            others = [
+                self._with_numbers(n, torch.isfinite, names) for n in (*INSTEAD_OF_NAN, *BEYOND_ALL)
+            ]
+            exact = _regardless(exact, [[_or_nan(a) for a in answer] for answer in others])
+        return exact
 
-        return _regardless(exact, [with_numbers(n) for n in (*INSTEAD_OF_NAN, *BEYOND_ALL)])
+    def is_nan_anyway(self, exact: list[Any]) -> list[Any]:
+        found = [torch.as_tensor(e).isnan() for e in exact]
+        for other in INSTEAD_OF_NAN:
+            answer = self._with_numbers(other, lambda v: ~v.isnan(), list(self.inputs))
+            found = [
+                f & a.isnan() if isinstance(a, torch.Tensor) else f for f, a in zip(found, answer)
+            ]
+        return found
+
+    def _with_numbers(
+        self, other: float, is_kept: Callable[[torch.Tensor], Any], names: list[str]
+    ) -> list[Any]:
+        """About that for all that is not kept in these: no two are the same, or their difference would
+        always be 0."""
+        inputs = {n: cast_floats(v, torch.float64) for n, v in self.inputs.items()}
+        gen = torch.Generator().manual_seed(1)
+
+        def with_numbers(v: torch.Tensor) -> torch.Tensor:
+            about = other * (1 + torch.rand(v.shape, generator=gen, dtype=v.dtype))
+            return torch.where(is_kept(v), v, about)
+
+        return self.answer(
+            {n: with_numbers(v) if is_float(v) and n in names else v for n, v in inputs.items()}
+        )
 
 
 class ByGradient(Oracle):
@@ -218,20 +252,18 @@ class ByGradient(Oracle):
         return beside.exact()
 
 
+def _or_nan(value: Any) -> Any:
+    """What is a number; the rest is none."""
+    return torch.where(value.isfinite(), value, torch.nan) if is_float(value) else value
+
+
 def _has_nan(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and bool(value.isnan().any())
 
 
-def _with_number(value: Any, other: float) -> Any:
-    """That for whatever is not finite."""
-    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
-        return value
-    return torch.where(value.isfinite(), value, other)
-
-
 def _finite(value: Any, other: float) -> Any:
     """In float64, with large numbers for infinities, whose products are finite too."""
-    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+    if not is_float(value):
         return value
     return value.double().nan_to_num(nan=other).clamp(-LARGE, LARGE)
 

@@ -30,10 +30,12 @@ USUAL = (
     *(7000, 8000, 8192, 9999, 10_000, 12_288, 16_384, 20_000, 32_768, 50_000, 65_536, 100_000),
 )
 LARGE = (65_535, 65_537, 131_073, 300_007, 1_048_579)
-LARGE_VALUES = ("normal", "ties", "positive", "ties", "ties")  # sums of ties are exact
+LARGE_VALUES = ("normal", "wide", "positive", "ties", "ties")  # sums of ties are exact
 TILES = (530, 270, 70)  # two dims are as large as that
 SQUARE = 70
 PACK = 16  # elements that are loaded at once, at most
+MOST_CALLED = 500_000  # the same for a case that is called many times
+MOST_WORK = 1_000_000_000  # elements that a tensor with all dims would have
 STREAMING = 34 << 20  # bytes: a result that goes past the caches
 MOST_ELEMENTS = 7_000_000  # of a tensor in a sweep over sizes
 MOST_OFTEN, TIMES = 250_000, 32  # or so many for each of a size, of one that is called many times
@@ -240,9 +242,17 @@ class Planner:
         for turn, types in enumerate(self.random.sample(choices, min(2, len(choices)))):
             size = min((DTYPES[k].itemsize for k in types.values()), default=4)
             dims = self.op.sample("large", self.random.getrandbits(32), STREAMING // size)
+            if Case(self.op.name, types, dims).numel > MOST_WORK:
+                dims = self._within_a_result(dims)
             yield self.base(types, dims)
             if turn == 0 and len(dims) > 1:
                 yield self.base(types, {name: _in_packs(n) for name, n in dims.items()})
+
+    def _within_a_result(self, dims: dict[str, Size]) -> dict[str, Size]:
+        """The same where the first result has them, and few of all others: what is summed over many, for
+        many, takes minutes."""
+        sizes = next((p.sizes for p in self.op.outputs if p.is_tensor), [])
+        return {n: size if n in sizes else self._few(n, 0) for n, size in dims.items()}
 
     def looping(self) -> Iterator[Case]:
         """So large that the blocks of a grid go round, where they do: one dim, the two behind or before it
@@ -359,12 +369,28 @@ class Planner:
                     most = max(MOST_OFTEN, TIMES * size)
                     while name and size > 1 and self._is_too_much(self.around(name, size), most):
                         size //= 2
-                    dims = self.around(name, size) if name else {}
+                    dims = self._lighter(self.around(name, size), name) if name else {}
                     case = self.base(choice, dims, values=values)
                     if k % 2:
                         case = case.but(scalars=self.draw_scalars())
                         case = next(self.with_less(case), case) if turn % 2 == 0 else case
                     yield case
+
+    def _lighter(self, dims: dict[str, Size], name: str) -> dict[str, Size]:
+        """With fewer of all but that one, where together they are many: it is called many times."""
+        for most in (2, 1):
+            if Case(self.op.name, {}, dims).numel <= MOST_CALLED:
+                break
+            fewer = {
+                n: size
+                if n == name
+                else self._size(n, most)
+                if size not in (0, 1, (0,), (1,))
+                else size
+                for n, size in dims.items()
+            }
+            dims = fewer if self._fits(fewer) else dims
+        return dims
 
     def draw_scalars(self) -> dict[str, Any]:
         return {p.name: self._draw_scalar(p) for p in self.op.scalars}

@@ -31,8 +31,10 @@ from .values import place
 
 ELEMENTS = 2**31 + 2**21
 WRAPPED = 2**32 + 2**21  # where an unsigned one ends
+BEYOND = 2**36  # elements, far more than are needed
 LARGE = 1 << 30  # bytes; below it memory is memory
 ROWS = 4099
+MOST_WORK = 15_000_000_000  # elements that a tensor with all dims would have: others are shorter, or it takes minutes
 BEFORE = 30_011  # rows of zeros, to see whether they make a difference
 
 
@@ -106,19 +108,39 @@ def _cases(
     scalars = {p.name: candidates(p)[0] for p in op.scalars}
     found = {}
     for dim in _candidates(op):
-        dims: dict[str, Any] = {
-            n: (few,) if leading else given.get(n, few) for n, leading in op.dims.items()
-        }
-        for name in _in_front(op, dim):
-            dims[name] = () if op.dims[name] else 1
-        case = Case(op.name, types, dims, scalars, values="positive")
-        if not op.fits(_sized(op, case, dim, 1000)):
-            continue
-        per_row = _most(op, _sized(op, case, dim, 1000)) / 1000
-        large = _sized(op, case, dim, math.ceil(elements / max(per_row, 1)))
-        if per_row >= 1 and op.fits(large):
-            found[dim] = large
+        for n in (few,) if few == PACK else range(few, 0, -1):
+            dims: dict[str, Any] = {
+                name: (n,) if leading else given.get(name, n) for name, leading in op.dims.items()
+            }
+            for name in _in_front(op, dim):
+                dims[name] = () if op.dims[name] else 1
+            case = Case(op.name, types, dims, scalars, values="positive")
+            large = _sized(op, case, dim, _rows_for(op, case, dim, elements))
+            if op.fits(large) and _most(op, large) >= elements:
+                found[dim] = large
+                if large.numel < MOST_WORK:
+                    break
     return found
+
+
+def _rows_for(op: Operator, case: Case, dim: str, elements: int) -> int:
+    """How long a dim has to be for the largest tensor to have so many elements; 0 where it does not grow."""
+
+    def most(rows: int) -> int:
+        sized = _sized(op, case, dim, rows)
+        return _most(op, sized) if op.fits(sized) else 0
+
+    per_row = most(1000) / 1000
+    if per_row < 1:
+        return 0
+    rows = math.ceil(elements / per_row)
+    if most(rows) <= 2 * elements:
+        return rows
+    low, high = 1000, rows  # it grows as a square
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if most(middle) < elements else (low, middle)
+    return high
 
 
 def _tied_to(op: Operator, dim: str) -> set[str]:
@@ -166,6 +188,8 @@ def judge_huge(subject: Forward | Backward, case: Case) -> Result:
     """Where rows hang together, the same is done in another dim as well, if they do not there."""
     if why := _refused_zeros(subject.forward):
         return skip(why)
+    if _most(subject.operator, case) > BEYOND:
+        return Result(skipped=f"more than {BEYOND:.1e} elements, which nobody can wait for")
     result, alone = _judge_case(subject, case, False)
     for other in _cases(subject.operator).values():
         if alone or result.findings or result.refused or result.skipped:

@@ -39,7 +39,7 @@ def judge_leaks(subject: Subject, case: Case) -> Result:
     except (Unfit, Unanswered) as why:
         return skip(why)
     if case.is_empty and call.oracle is None:
-        return Result(skipped=f"{UNANSWERED}who knows whether it takes nothing?")
+        return Result(skipped=f"{UNANSWERED}unknown whether it takes empty inputs (no reference)")
     if call.device.type != "cpu":
         return _judge_device_leaks(call)
     call.run(Manner(threads=PIECES))
