@@ -143,7 +143,8 @@ wick_status show_cached(wick_ctx *ctx, const show_source *s)
         if (!status) {
             wick_scan_combination(&s->scan, i, types);
             put_types(&s->scan, types);
-            cli_put_name(stdout, built.hit ? built.path : "not built yet; built when loaded or first called");
+            cli_put_name(stdout, built.hit ? built.path
+                                           : "not built yet; built when loaded or first called");
             putchar('\n');
         }
         wick_built_free(&built);

@@ -161,12 +161,13 @@ static PyObject *report_of(wick_trial *t, wick_status status)
     const char *words = wick_ctx_message(&t->ctx);
     wick_trial_inspect(t);
     return Py_BuildValue("{si sN sN sN ss ss sL s(LLLL) s(LL)}", "status", (int)status, "message",
-                         PyUnicode_DecodeUTF8(words, (Py_ssize_t)strlen(words), "replace"), "results", results_of(t), "written",
-                         written_by(t), "damage", wick_text_str(&t->damage), "left",
-                         wick_text_str(&t->left), "differs", (long long)t->differs, "leaked",
-                         (long long)t->leaked.heap_bytes, (long long)t->leaked.mapped_bytes,
-                         (long long)t->leaked.files, (long long)t->leaked.threads, "loops",
-                         (long long)t->schedule.loops, (long long)t->schedule.pieces);
+                         PyUnicode_DecodeUTF8(words, (Py_ssize_t)strlen(words), "replace"),
+                         "results", results_of(t), "written", written_by(t), "damage",
+                         wick_text_str(&t->damage), "left", wick_text_str(&t->left), "differs",
+                         (long long)t->differs, "leaked", (long long)t->leaked.heap_bytes,
+                         (long long)t->leaked.mapped_bytes, (long long)t->leaked.files,
+                         (long long)t->leaked.threads, "loops", (long long)t->schedule.loops,
+                         (long long)t->schedule.pieces);
 }
 
 static wick_op *find_op(const char *ns, const char *name)

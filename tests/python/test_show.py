@@ -269,7 +269,9 @@ def test_where_modules_lie(wick) -> None:
         lines = wick("show", "relu.c", "--cache").stdout.splitlines()
         return {line.split()[0]: line.split(maxsplit=1)[1] for line in lines}
 
-    assert listed() == dict.fromkeys(["f32", "f64"], "not built yet; built when loaded or first called")
+    assert listed() == dict.fromkeys(
+        ["f32", "f64"], "not built yet; built when loaded or first called"
+    )
     code = "import torch, wick; op = wick.load('relu.c'); op.relu(torch.ones(2))"
     for further, built in (("", ["f32"]), ("; op.relu(torch.ones(2).double())", ["f32", "f64"])):
         subprocess.run(

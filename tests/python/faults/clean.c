@@ -38,7 +38,8 @@ static wick_status clean_parts(void *arg, int64_t begin, int64_t end)
         A most = -(A)INFINITY;
         for (int64_t i = part * j->N / PARTS; i < (part + 1) * j->N / PARTS; i++) {
             const A v = wick_A(j->x[i]);
-            j->y[FAULT == 4 ? (int64_t)(uint32_t)i : i] = isnan(v) ? wick_T((A)j->instead) : j->x[i];
+            j->y[FAULT == 4 ? (int64_t)(uint32_t)i : i] =
+                isnan(v) ? wick_T((A)j->instead) : j->x[i];
             if (isnan(v)) ++*many;
             if (v > most || (FAULT == 5 && isnan(v))) most = v;
         }
