@@ -55,11 +55,7 @@ class Outcome:
     damage: str = ""
     differs: int = -1
     leaked: tuple[int, ...] = (0, 0, 0, 0)
-    loops: tuple[int, int, int] = (
-        0,
-        0,
-        0,
-    )  # cut, into how many pieces; or too short by so many times
+    loops: tuple[int, int] = (0, 0)  # that could be cut, and into how many pieces
 
     @property
     def refused(self) -> bool:

@@ -2,9 +2,9 @@
  *
  * FAULT, a number, plants one of these; without it the file is sound:
  *
- *    1  forward    where the last two dims lie the other way round, the first plane is taken for
- * all 2  forward    where the first two dims lie the other way round, they are taken for equal 3
- * huge       an element of y has a place of 32 bits
+ *    1  forward    where the last two dims lie swapped, the first plane is taken for all
+ *    2  forward    where the first two dims lie swapped, they are mixed up
+ *    3  huge       an element of y has a place of 32 bits
  */
 #include <wick/op.h>
 

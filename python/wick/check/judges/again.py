@@ -156,10 +156,8 @@ def _judge_new_values(subject: Subject, case: Case, call: Call, result: Result) 
                 v.copy_(n)
         given = _results(call, values)
         expected = _results(call, [_copy(n) for n in new])
-    except RuntimeError:  # others judge what is refused
-        synchronize(
-            call.device
-        )  # but who has failed on a device is told here, and not by the next case
+    except RuntimeError:  # others judge what is refused; who has failed on a device is told here
+        synchronize(call.device)
         return
     finally:
         call.phase("judge")
