@@ -67,7 +67,7 @@ def find_numbers(
 
 LARGER = (2**12, 2**18, 2**24)  # ints, of which the first shows a loop and a size
 MORE = 50  # operations, or elements, more than before: it is one of these
-AT_ONCE_S = 0.25  # a loop that does nothing for torch to see takes longer
+AT_ONCE_S = 0.1  # of a CPU: a loop that does nothing for torch to see takes longer
 
 
 def find_large(op: Operator, reference: Reference, offsets: Offsets) -> set[str]:
