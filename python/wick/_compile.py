@@ -40,13 +40,16 @@ def _arrange(what: Callable[[str, str, Any], None]) -> None:
 
 def _imitate() -> None:
     """One rule for all operators, behind what torch.library.register_fake may have for one of them."""
-    from torch._subclasses.fake_impls import register_op_impl
+    from torch._subclasses.fake_impls import op_implementations_checks, register_op_impl
 
     @register_op_impl(lambda func: tuple(func._schema.name.split("::")) in _functions)
     def imitate(mode: Any, func: Any, *args: Any, **keywords: Any) -> Any:
         from . import _fake
 
         return _fake.implementation(mode, func, *args, **keywords)
+
+    # Before torch's own rules: one of them takes every operator without tensors for a torch.zeros(size, device=...).
+    op_implementations_checks.insert(0, op_implementations_checks.pop())
 
 
 # ---- tracing with symbols ----

@@ -182,9 +182,11 @@ PyObject *parameters(PyObject *module, PyObject *args)
         PyObject *leading = sig->dims[i].leading ? Py_True : Py_False;
         if (!append(dims, Py_BuildValue("(sO)", sig->dims[i].name, leading))) Py_CLEAR(dims);
     }
-    return Py_BuildValue("{s:N, s:N, s:N, s:N}", "dims", dims, "variables", describe_variables(sig),
-                         "inputs", params_of(sig, sig->inputs, sig->n_inputs), "outputs",
-                         params_of(sig, sig->outputs, sig->n_outputs));
+    return Py_BuildValue("{s:N, s:N, s:N, s:N, s:N}", "dims", dims, "variables",
+                         describe_variables(sig), "inputs",
+                         params_of(sig, sig->inputs, sig->n_inputs), "outputs",
+                         params_of(sig, sig->outputs, sig->n_outputs), "scratch",
+                         params_of(sig, sig->scratch, sig->n_scratch));
 }
 
 /* ---- gradient ---- */

@@ -77,6 +77,7 @@ class Operator:
         about = _wick.parameters(namespace, name)
         self.inputs = [_parameter(p) for p in about["inputs"]]
         self.outputs = [_parameter(p) for p in about["outputs"]]
+        self.scratch = [_parameter(p) for p in about["scratch"]]
         self.dims: dict[str, bool] = dict(about["dims"])  # name: stands for any number of them
         self.variables: dict[str, list[str]] = dict(about["variables"])
 
@@ -108,10 +109,6 @@ class Operator:
     @property
     def tensors(self) -> list[Parameter]:
         return [p for p in self.inputs if p.is_tensor]
-
-    @property
-    def free_dims(self) -> list[str]:
-        return list(self.dims)
 
     @property
     def counted_dims(self) -> list[str]:
@@ -208,10 +205,19 @@ class Operator:
         return not floats and all(p.kind != "float" for p in (*self.inputs, *self.outputs))
 
     def is_arithmetic(self, element: str) -> bool:
-        """Integers of this element type are computed with; others are used to find something."""
+        """Integers of this element type are computed with, or else used to find something. Where the
+        results have it too (places, and how many there are at most), it can be either: ask whether they
+        may be places as well."""
         if element not in self.variables:
             return False
         return element == "T" or any(p.is_tensor and p.element == element for p in self.outputs)
+
+    def may_be_places(self, element: str) -> bool:
+        """Integers of this element type may be used to find something in numbers of another."""
+        kinds = self.variables.get(element, ())
+        whole = bool(kinds) and not any(DTYPES[k].is_floating_point for k in kinds)
+        beside = element != "T" and "T" in self.variables
+        return whole and (beside or not self.is_arithmetic(element))
 
 
 NUMBERS = ("int", "float")  # kinds of scalars

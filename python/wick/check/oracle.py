@@ -307,9 +307,12 @@ def widest(operator: Operator, variable: str, kind: str) -> str | None:
     return wanted if wanted in operator.variables[variable] else None
 
 
-def working_type(case: Case, outputs: Sequence[torch.dtype]) -> torch.dtype:
-    """What the operator is expected to compute in."""
-    kinds = [DTYPES[case.types["T"]]] if "T" in case.types else list(outputs)
+def working_type(case: Case, written: Sequence[torch.dtype]) -> torch.dtype:
+    """What the operator is expected to compute in. written: the types of its results and of what it
+    writes in place."""
+    kinds = [DTYPES[case.types["T"]]] if "T" in case.types else []
+    if not any(k.is_floating_point for k in kinds):
+        kinds = list(written)
     floats = [accumulator(k) for k in kinds if k.is_floating_point]
     if not floats:
         return torch.int64

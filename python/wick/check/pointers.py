@@ -36,11 +36,11 @@ Offsets = Mapping[str, str]  # by input the dim that it cuts into segments
 
 
 def _whole(op: Operator) -> Iterator[tuple[Parameter, torch.dtype]]:
-    """Inputs of whole numbers that are not computed with, in their widest type."""
+    """Inputs of whole numbers that may be places, in their widest type."""
     types = _widest(op)
     for p in op.tensors:
         dtype = DTYPES.get(types.get(p.element, p.element), torch.float64)  # A is a float
-        if is_for_finding(op, p, dtype) and dtype != torch.bool:
+        if dtype != torch.bool and (is_for_finding(op, p, dtype) or op.may_be_places(p.element)):
             yield p, dtype
 
 

@@ -195,7 +195,8 @@ class Forward:
             if p.name in own and p.name not in case.absent:
                 inputs[p.name] = self._like(p, own[p.name], inputs[p.name])
         shapes = [None if s is None else (s[0], DTYPES[s[1]]) for s in outputs]
-        working = working_type(case, [s[1] for s in shapes if s])
+        in_place = [DTYPES[a[1]] for p, a in zip(op.inputs, about) if p.in_place]
+        working = working_type(case, [*(s[1] for s in shapes if s), *in_place])
         wanted = [p.name not in case.unwanted for p in op.outputs]
         values = [inputs[p.name] for p in op.inputs]
         oracle = self._oracle(case, inputs, working)
@@ -206,13 +207,14 @@ class Forward:
         return call
 
     def inputs_for_reference(self, case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Scalars that the case leaves out are left to the reference's own defaults."""
+        """Scalars that the case leaves out are left to the reference's own defaults; but for those that
+        NAME_inputs has made something of."""
         assert self.reference is not None
         left_out = {
             p.name
             for p in self.operator.scalars
             if p.name not in case.scalars
-            and p.default is not None
+            and inputs[p.name] == p.default
             and p.name in self.reference.defaults
         }
         return {name: value for name, value in inputs.items() if name not in left_out}
@@ -280,7 +282,8 @@ class Forward:
         self, case: Case, p: Parameter, shape: tuple[int, ...], dtype: torch.dtype
     ) -> torch.Tensor:
         data = -1 if self.operator.is_whole(case.types) else 0
-        if not is_for_finding(self.operator, p, dtype):
+        places = p.name in self.offsets or p.name in self.pointers
+        if not places and not is_for_finding(self.operator, p, dtype):
             return tensor(case, p.name, shape, dtype, data)
         if dtype.itemsize == 1 and self.reference is not None and case.seed % 2:
             # Bytes may be data: as indices they are too large, as the reference will say.
