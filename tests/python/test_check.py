@@ -631,6 +631,97 @@ def test_what_the_reference_files_own_inputs_leave_out_is_told(write: Callable[.
     assert not any(note in words for words, _ in lines(judged(write(TRIPLE, rule))))
 
 
+def test_a_scalar_that_was_made_for_the_operator_is_the_references_too(
+    write: Callable[..., Path],
+) -> None:
+    inputs = "def triple_inputs(N):\n    return {'by': 7.0}\n"
+    assert judged(write(TRIPLE, REFERENCE + inputs)).code == 0
+
+
+LERP = """\
+#include <wick/op.h>
+WICK_OP(lerp_, "x!: %s[*N], y: %s[*N], t: float = 0.25 -> () %s");
+WICK_IMPL wick_status lerp__cpu(wick_ctx *ctx, float *x, const float *y, double t, int64_t N)
+{
+    (void)ctx;
+    const float s = (float)t;
+    for (int64_t i = 0; i < N; i++) {
+        const float a = (1 - s) * x[i], b = s * y[i];
+        x[i] = a + b;
+    }
+    return WICK_OK;
+}
+"""
+
+
+@pytest.mark.parametrize("words", [("f32", "f32", ""), ("U", "U", "where U: f32")])
+def test_what_is_written_in_place_is_computed_in_its_own_type(
+    write: Callable[..., Path], words: tuple[str, str, str]
+) -> None:
+    """Three roundings, not one."""
+    rule = "def lerp_(x, y, t=0.25):\n    x.copy_((1 - t) * x + t * y)\n"
+    assert judged(write(LERP % words, rule, "lerp_")).code == 0
+
+
+LONGEST = """\
+#include <wick/op.h>
+WICK_OP(longest, "x: T[V], at: U[R+1] -> y: T[R], most: U[] where T: f32, U: i32 i64");
+WICK_IMPL wick_status longest_cpu(wick_ctx *ctx, const T *x, const U *at, T *y, U *most, int64_t V,
+                                  int64_t R)
+{
+    if (at[0] != 0 || at[R] != V) return wick_fail(ctx, WICK_EINVAL, "at ends elsewhere than x");
+    for (int64_t r = 0; r < R; r++)
+        if (at[r + 1] < at[r]) return wick_fail(ctx, WICK_EINVAL, "at falls");
+    *most = 0;
+    for (int64_t r = 0; r < R; r++) {
+        y[r] = at[r] < at[r + 1] ? x[at[r + 1] - 1] : 0;
+        if (at[r + 1] - at[r] > *most) *most = at[r + 1] - at[r] - (FAULT == 1 && r > 0);
+    }
+    return WICK_OK;
+}
+"""
+LONGEST_RULE = """\
+import torch
+def longest(x, at):
+    if at[0] != 0 or at[-1] != len(x) or (at[1:] < at[:-1]).any():
+        raise ValueError("at rises from 0 to V")
+    n = at[1:] - at[:-1]
+    y = torch.zeros(len(n), dtype=x.dtype)
+    y[n > 0] = x[at[1:][n > 0] - 1]
+    return y, n.max() if len(n) else torch.zeros((), dtype=at.dtype)
+"""
+
+
+def test_places_may_have_the_type_of_a_result(write: Callable[..., Path]) -> None:
+    path = write(LONGEST, LONGEST_RULE, "longest")
+    assert judged(path, ("-DFAULT=0",), only=["forward", "huge"], depth="default").code == 0
+    report = judged(path, ("-DFAULT=1",))
+    assert report.code == 1 and report.faults[0].title.startswith("most"), report.faults[0].title
+
+
+PLANES = """\
+#include <wick/op.h>
+WICK_OP(planes, "x: T[N] -> y: T[N] where T: i8 scratch part: T[4, N]");
+WICK_IMPL wick_status planes_cpu(wick_ctx *ctx, const T *x, T *y, T *part, int64_t N)
+{
+    (void)ctx;
+    for (int64_t p = 0; p < 4; p++)
+        for (int64_t n = N > 100 ? N - 100 : 0; n < N; n++)
+            part[p * N + n] = x[n];
+    for (int64_t n = N > 100 ? N - 100 : 0; n < N; n++)
+        y[n] = (T)(part[n] + part[N + n] + part[2 * N + n] + part[3 * N + n]);
+    return WICK_OK;
+}
+"""
+
+
+def test_huge_scratch_in_planes_is_not_taken_for_a_fault(write: Callable[..., Path]) -> None:
+    path = write(PLANES, "def planes(x):\n    return 4 * x\n", "planes")
+    report = judged(path, only=["huge"], depth="default")
+    assert report.code == 0
+    assert any("parts of scratch" in words for words, _ in lines(report))
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_each_of_several_files_is_judged_as_if_alone(write: Callable[..., Path], jobs: int) -> None:
     """A fault is shown again in a process that has called nothing. It is not the next file's."""

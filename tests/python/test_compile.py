@@ -96,6 +96,12 @@ SIZES = (
         "for (int64_t i = 0; i < N; i++) x[i] += (T)by;",
     )
     + op(
+        "OP_steps",
+        "n: int, k: int = 2 -> y: f32[n, k]",
+        "int64_t n, int64_t k, float *y",
+        "for (int64_t i = 0; i < n * k; i++) y[i] = (float)i;",
+    )
+    + op(
         "OP_count",
         "x: T[N] -> n: int",
         "const T *x, int64_t *n, int64_t N",
@@ -165,6 +171,10 @@ CASES: dict[str, tuple[Callable[[Family], Any], Callable[[int], tuple[Any, ...]]
         lambda n: (randn(n),),
     ),
     "an int that changes": (lambda f: lambda x, k: f["_repeat"](x, k), lambda n: (randn(3), n)),
+    "no tensor": (
+        lambda f: lambda x: f["_steps"](x.shape[0], 3) + x[:, None],
+        lambda n: (randn(n),),
+    ),
     "a shape": (
         lambda f: lambda x: f["_like"](x.sum(), x.shape),
         lambda n: (randn(n, 3, n + 1),),
@@ -436,6 +446,13 @@ BACKWARDS = {
 @pytest.mark.parametrize("name", BACKWARDS)
 def test_opcheck_of_what_has_no_gradient(name: str) -> None:
     torch.library.opcheck(getattr(torch.ops.wick, name).default, BACKWARDS[name](randn))
+
+
+def test_opcheck_of_what_takes_no_tensor(made: Made) -> None:
+    """One of torch's own rules takes it for a torch.zeros, and hands it a device."""
+    overload = getattr(torch.ops.local, f"{made.name}_steps").default
+    torch.library.opcheck(overload, (3, 4))
+    torch.library.opcheck(overload, (0,))
 
 
 def test_a_fake_written_by_hand_takes_precedence(make: Maker) -> None:
