@@ -94,6 +94,8 @@ WICK_PRINTF(2, 3) void wick_text_printf(wick_text *t, const char *format, ...);
 void wick_text_vprintf(wick_text *t, const char *format, va_list args);
 const char *wick_text_str(const wick_text *t);
 void wick_text_free(wick_text *t);
+/* Puts '?' for every byte of a string that is no UTF-8, the end of one that was cut included. */
+void wick_make_utf8(char *s);
 
 /* ---- hash.c ---- */
 

@@ -76,3 +76,31 @@ void wick_text_free(wick_text *t)
     wick_free(t->data);
     *t = (wick_text){0};
 }
+
+/* How many bytes the character at s has; 0 where it is none. Surrogates and what is longer than it
+ * need be are none, nor is what lies beyond 0x10ffff. */
+static int utf8_length(const unsigned char *s)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const int n = s[0] < 0x80       ? 1
+                  : s[0] >> 5 == 6  ? 2
+                  : s[0] >> 4 == 14 ? 3
+                  : s[0] >> 3 == 30 ? 4
+                                    : 0;
+    if (n < 2) return n;
+    uint32_t code = s[0] & (0x7fU >> n);
+    for (int i = 1; i < n; i++) {
+        if (s[i] >> 6 != 2) return 0; /* the NUL, too */
+        code = code << 6 | (s[i] & 0x3fU);
+    }
+    return code >= least[n] && code <= 0x10ffff && code >> 11 != 0x1b ? n : 0;
+}
+
+void wick_make_utf8(char *s)
+{
+    while (*s) {
+        const int n = utf8_length((const unsigned char *)s);
+        if (n == 0) *s = '?';
+        s += n ? n : 1;
+    }
+}

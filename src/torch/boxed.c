@@ -23,6 +23,7 @@ void wick_torch_set_hook(wick_hook hook, wick_raiser of_exceptions)
 bool wick_boxed_fail(const char *message)
 {
     snprintf(last_error, sizeof last_error, "%s", message);
+    wick_make_utf8(last_error); /* Python raises another error of words that are none */
     return false;
 }
 

@@ -154,6 +154,23 @@ static wick_status place_input(wick_ctx *ctx, wick_trial *t, const wick_trial_ar
     return WICK_OK;
 }
 
+/* Of a str, the NUL is the last byte that may be read. */
+static wick_status place_string(wick_ctx *ctx, wick_trial *t, int i)
+{
+    const char *s = t->args[i].as.s;
+    wick_zone_wish wish = {.label = t->sig->inputs[i].name,
+                           .bytes = strlen(s) + 1,
+                           .alignment = 1,
+                           .at_end = t->options.at_end,
+                           .room = t->options.room,
+                           .writable = true};
+    WICK_TRY(wick_zone_open(ctx, &wish, &t->input[i]));
+    memcpy(t->input[i].data, s, wish.bytes);
+    t->args[i].as.s = t->input[i].data;
+    wick_zone_seal(&t->input[i]);
+    return WICK_OK;
+}
+
 /* Sizes and strides are kept: the caller's may be gone when the operator is called. */
 static void keep_shape(wick_trial *t, int i)
 {
@@ -206,6 +223,7 @@ wick_status wick_trial_init(wick_ctx *ctx, wick_trial *t, wick_op *op,
             keep_shape(t, i);
         if (args[i].value.kind == WICK_VALUE_TENSOR && !args[i].in_zone)
             WICK_TRY(place_input(ctx, t, args, i));
+        if (t->sig->inputs[i].kind == WICK_KIND_STR) WICK_TRY(place_string(ctx, t, i));
     }
     expect_places(t);
     return WICK_OK;

@@ -107,3 +107,25 @@ static bool grow_by_both_ways(void)
 }
 
 Test(text, every_allocation_may_fail) { walk_allocation_failures(grow_by_both_ways); }
+
+Test(text, what_is_no_utf8_is_replaced)
+{
+    static const char *const pairs[][2] = {
+        {"", ""},
+        {"plain", "plain"},
+        {"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"},
+        {"\xff\xfe", "??"},
+        {"a\x80z", "a?z"},
+        {"cut \xe2\x82", "cut ??"},
+        {"\xc0\xaf", "??"},           /* longer than it need be */
+        {"\xed\xa0\x80", "???"},      /* half of a pair */
+        {"\xf4\x90\x80\x80", "????"}, /* beyond the last one */
+        {"\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        char room[32];
+        strcpy(room, pairs[i][0]);
+        wick_make_utf8(room);
+        cr_assert_str_eq(room, pairs[i][1], "of the %zu-th: '%s'", i, room);
+    }
+}

@@ -310,3 +310,12 @@ Test(boxed, long_messages_are_cut_and_not_lost)
     cr_assert_nothing_live();
     wick_text_free(&text);
 }
+
+Test(boxed, messages_are_utf8_whatever_an_argument_is)
+{
+    registered("modes", "m: 'sum'|'mean' -> n: int", record_slots);
+    torch_ivalue stack[1] = {put_string("\xfd me")};
+    const char *raised = run_backend("modes", stack);
+    cr_assert(raised && !strncmp(raised, "modes: m is '? me'", 18), "%s", raised);
+    cr_assert_nothing_live();
+}

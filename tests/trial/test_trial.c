@@ -125,6 +125,23 @@ Test(trial, an_input_cannot_be_written, .signal = SIGSEGV)
     run_over(define_op("rude", "x: f32[*N] -> y: f32[*N]", write_input), x, 2, plain);
 }
 
+static wick_status read_behind(wick_ctx *ctx, const wick_slot *slot)
+{
+    const char *s = slot[0].s;
+    (void)ctx;
+    *(int64_t *)slot[1].p = ((const volatile char *)s)[strlen(s) + 1];
+    return WICK_OK;
+}
+
+Test(trial, behind_a_string_is_nothing, .signal = SIGSEGV)
+{
+    wick_value arg = wick_str("a");
+    wick_trial *t = calloc(1, sizeof *t);
+    cr_assert_eq(begin(t, define_op("nosy", "s: str -> n: int", read_behind), &arg, 1, &plain),
+                 WICK_OK);
+    (void)wick_trial_run(t);
+}
+
 static wick_status count_calls(wick_ctx *ctx, const wick_slot *slot)
 {
     (void)ctx;
