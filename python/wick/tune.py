@@ -24,8 +24,9 @@ import torch
 
 from . import BuildError, _wick
 from .bench import contenders, inputs, target, timing, words
+from .bench.asked import AskedWronglyError, plan_calls
 from .bench.progress import Progress
-from .bench.run import OK, STOPPED, WRONG, AskedWronglyError, plan_calls
+from .bench.run import OK, STOPPED, WRONG
 from .bench.shapes import Case, ShapesError
 from .bench.target import Operator, TargetError
 from .bench.timing import Run

@@ -20,6 +20,8 @@ import torch
 import wick
 from wick import _wick, cli_bench
 from wick.bench import (
+    again,
+    asked,
     compare,
     contenders,
     cuda,
@@ -28,13 +30,13 @@ from wick.bench import (
     plots,
     records,
     rows,
-    run,
     shapes,
     table,
     target,
     timing,
     verdict,
     words,
+    work,
 )
 from wick.bench.host import BY_LIBRARY, IN_A_LOOP, PAST_THE_CACHES, Host, Pins, cpus
 from wick.bench.shapes import Case, Shapes, ShapesError
@@ -653,7 +655,7 @@ def test_a_quick_run_makes_three_long_calls(cache: str, seconds: float, calls: i
         cold = warm
 
     field = contenders.Field([contenders.Contender("wick", "", {})], {}, None, set(), 1, [])
-    found, _ = rows._sample(field, Slow(), cache, run.QUICK)
+    found, _ = rows._sample(field, Slow(), cache, work.QUICK)
     assert made == [1] * calls and found["wick"].samples_s == [seconds] * calls
 
 
@@ -1498,6 +1500,7 @@ def test_the_command_compares(
     monkeypatch.setattr(records, "facts", lambda: {"torch": "2", "date": "today"})
     records.write("old.json", records.machine([], [], ""), run_of(1.0, eager=1.0)[1])
     monkeypatch.setattr(rows, "measure", lambda *rest: run_of(ours, eager=eager)[1])
+    monkeypatch.setattr(again, "measure", lambda *rest: [])  # it did not come to its end
     monkeypatch.setattr(rows, "smallest_call", lambda *rest: {})
     arguments = ["relu", "--size", "N=8", *QUICK, "--compare", "old.json"]
     assert cli_bench.main(arguments) == code
@@ -1513,6 +1516,7 @@ def test_the_command_compares(
         ([2.0, 1.0, 9.0], 0, 2),  # it was disturbed
         ([2.0, 2.1, 1.0, 9.0], 0, 3),
         ([2.0, 2.1, 2.2, 9.0], 1, 3),
+        ([1.2, 1.5, 9.0], 0, 2),  # processes are further apart than it is from then
     ],
 )
 def test_what_seems_slower_is_measured_again(
@@ -1522,13 +1526,27 @@ def test_what_seems_slower_is_measured_again(
     monkeypatch.setattr(records, "facts", lambda: {"torch": "2", "date": "today"})
     records.write("old.json", records.machine([], [], ""), run_of(1.0, eager=1.0)[1])
     left = list(each)
-    monkeypatch.setattr(rows, "measure", lambda *rest: run_of(left.pop(0), eager=1.0)[1])
+
+    def measure(*rest: object) -> list[rows.Row]:
+        return run_of(left.pop(0), eager=1.0)[1]
+
+    monkeypatch.setattr(rows, "measure", measure)
+    monkeypatch.setattr(again, "measure", measure)
     monkeypatch.setattr(rows, "smallest_call", lambda *rest: {})
     files = ("--compare", "old.json", "--json", "new.json")
     assert cli_bench.main(["relu", "--size", "N=8", *QUICK, *files]) == code
     assert len(each) - len(left) == asked
     (row,) = records.read("new.json")[1]
     assert row.times["wick"].median_s == min(each[:asked])
+
+
+def test_another_process_measures_the_same_call(folder: Path) -> None:
+    name = source_in(folder).stem
+    words_ = [str(folder / f"{name}.c"), *QUICK, "--size", "N=2x3 C=4", "--size", "N=8 C=64"]
+    found = again.measure([*words_, "--types", "f32"], [f"{name} N=8 C=64 f32"], "cpu")
+    assert [(row.operator, row.cache) for row in found] == [(f"local.{name}", "warm")]
+    assert all(row.case.dims == {"N": (8,), "C": 64} for row in found)
+    assert again.measure(["gone.c"], ["gone"], "cpu") == []
 
 
 def test_the_command_compiles_draws_and_traces(folder: Path) -> None:
@@ -1667,7 +1685,7 @@ def test_output_is_tried_without_a_trace(tmp_path: Path) -> None:
     (tmp_path / "old.json").write_text("kept")
     os.mkfifo(tmp_path / "pipe")
     for name in ("new.json", "old.json", "pipe"):
-        run._try_to_write(str(tmp_path / name))
+        asked.try_to_write(str(tmp_path / name))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["old.json", "pipe"]
     assert (tmp_path / "old.json").read_text() == "kept"
 

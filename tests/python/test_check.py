@@ -20,9 +20,9 @@ from support import build_module
 import wick
 import wick.testing
 from wick.check.crew import Crew
+from wick.check.follow import NOT_AGAIN
 from wick.check.records import Options, Report, Target
 from wick.check.report import lines
-from wick.check.run import NOT_AGAIN
 from wick.check.run import check as check_with
 
 TRIPLE = """\

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 import wick
-from wick.check import bench, device, draw, fences, guarded, run, shrink, worker
+from wick.check import device, draw, fences, guarded, loaded, shrink, worker
 from wick.check.case import Case, CaseError
 from wick.check.compare import SAFETY, SAFETY_GRADIENT, judge
 from wick.check.finding import Result
@@ -23,6 +23,7 @@ from wick.check.judges.stream import _has_indices, _judge_together, _other, _oth
 from wick.check.noise import Noise
 from wick.check.operator import Operator
 from wick.check.oracle import ByGradient, ByReference, Unanswered
+from wick.check.pace import Pace
 from wick.check.plan import Planner, candidates
 from wick.check.pointers import find_pointers
 from wick.check.reference import Reference, ReferenceError
@@ -577,8 +578,8 @@ def test_a_kernel_that_fails_at_once_is_left_to_the_first_case(monkeypatch: Any)
         def prepare(self, case: Case) -> Any:
             raise device.DeviceLost("CUDA error: an illegal memory access was encountered")
 
-    monkeypatch.setattr(bench, "Forward", Lost)
-    there = bench.Bench.__new__(bench.Bench)
+    monkeypatch.setattr(loaded, "Forward", Lost)
+    there = loaded.Loaded.__new__(loaded.Loaded)
     there.device, there.phase = torch.device("cuda"), lambda phase: None
     assert there._runs_here(Operator("wick", "relu"))
 
@@ -594,7 +595,7 @@ def test_a_device_that_is_lost_ends_the_process_and_one_that_is_full_does_not(
 
     said: list[Any] = []
     child = worker.Child.__new__(worker.Child)
-    child.bench = type("Bench", (), {"judge": staticmethod(fails)})
+    child.loaded = type("Loaded", (), {"judge": staticmethod(fails)})
     monkeypatch.setattr(child, "say", said.append)
     monkeypatch.setattr(worker.os, "_exit", lambda code: said.append(code))
     answer = child.answer({"do": "judge"})
@@ -1020,17 +1021,17 @@ def test_sizes_are_tried_without_optional_inputs_as_well(make: Any) -> None:
 
 def test_what_takes_long_takes_it_so_often_and_no_more() -> None:
     """A reference that goes step by step is given some time, and then no longer rows."""
-    all_of_it = run.Run([], run.Options(), lambda *_: None, None)
-    subject = run.Subject(run.Target(None), *["scale_bias_relu"] * 4, None, "")
-    job = run.Job(subject, "values", [])
+    pace = Pace()
+
+    def sized(length: int) -> Case:
+        return Case("scale_bias_relu", {"T": "f32"}, {"N": (1,), "C": length})
 
     def takes(seconds: float, length: int) -> None:
-        case = Case("scale_bias_relu", {"T": "f32"}, {"N": (1,), "C": length})
-        answered = {**run.Result().pack(), "seconds": seconds, "call": 0.0}
-        all_of_it._read(job, case, run.Answer(done=answered))
+        pace.took("values", sized(length), seconds, 0.0)
 
     def is_left_out(length: int) -> bool:
-        return all_of_it._left_out(job, Case("", {}, {"N": (1,), "C": length}))
+        assert not pace.why_not("threads", sized(length))
+        return bool(pace.why_not("values", sized(length)))
 
     for _ in range(1000):
         takes(0.9, 500)  # not long

@@ -1,5 +1,6 @@
 """wick bench: how fast operators run, beside torch and beside what the machine allows.
 
+    run.py       the whole of it: what is asked for (asked.py), measuring (work.py, again.py), reporting
     target.py    which operators, and what is known of them: reference, baselines, sizes
     shapes.py    sizes from NAME.shapes.txt, or from the signature
     inputs.py    the tensors of one call

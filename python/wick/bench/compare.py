@@ -138,6 +138,8 @@ def compare(
                 kinds.add(beside)
             if "disturbed" in (was.verdict, row.verdict):  # neither time is the operator's
                 kinds = {SAME}
+            if t1.median_s < row.apart(name) * t0.median_s and SLOWER in kinds:
+                kinds = {SAME}
             changes.append(Change(row, name, t0, t1, kinds.pop() if len(kinds) == 1 else SAME))
     only = (len(old) - len(pairs), len(new) - len(pairs))
     words = [about(before[0], after[0]) for about in (_elsewhere, _busy)]

@@ -77,6 +77,8 @@ class Row:
     verdict: str = ""
     why: str = ""
     declared_bytes: float | None = None  # what its author says that it moves
+    # By whom, where several processes have measured it: the medians of each.
+    medians: dict[str, list[float]] = field(default_factory=dict)
 
     @property
     def moved_bytes(self) -> int:
@@ -91,14 +93,22 @@ class Row:
         return min(self.times[name].median_s for name in ITSELF if name in self.times)
 
     def take_better(self, other: Row) -> None:
-        """Of the same call, measured once more: all of the times in which ours are the lesser, since they
-        belong to the same rounds."""
+        """Of the same call, measured by another process: all of the times in which ours are the lesser,
+        since they belong to the same rounds."""
+        for name in self.times.keys() & other.times.keys():
+            known = self.medians.setdefault(name, [self.times[name].median_s])
+            known.append(other.times[name].median_s)
         mine, theirs = (
             sum(row.times[name].median_s for name in contenders.OURS if name in row.times)
             for row in (self, other)
         )
         if theirs < mine:
             self.times = other.times
+
+    def apart(self, name: str) -> float:
+        """How many times as long as in one process it took in another, as far as several were asked."""
+        known = self.medians.get(name, [1.0])
+        return max(known) / min(known)
 
     def is_wild(self, name: str) -> bool:
         """Whether a ratio to its time would say nothing."""

@@ -13,12 +13,13 @@
     guarded.py     runs it on the CPU, memory guarded (src/trial); device.py on a GPU
     plan.py        which cases
     judges/        what is judged, a file each; finding.py, what they say
-    bench.py       the target loaded, its cases planned and judged
+    loaded.py      the target loaded, its cases planned and judged
     worker.py      the process that does so; crew.py, the one that watches over it; phases.py, where it is
     turns.py       several such processes on one GPU
-    shrink.py      the smallest case that still fails
     records.py     what is asked for, and what comes of it
-    run.py         the whole
+    run.py         the whole: who judges what (job.py), and when
+    answers.py     what a worker's answer means, or its death; pace.py, how long cases take
+    follow.py      what becomes of a finding; shrink.py, the smallest case that still fails
     report.py      what was found, for people and for programs; show.py, on a terminal
 
 Nothing here is imported by `import wick`.

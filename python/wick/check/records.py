@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from .case import Case
 from .finding import UNANSWERED
+from .pace import Pace
+
+DEATHS = ("crash", "hang", "exit")  # of the process: one fault, whatever was being judged
 
 JUDGES = {
     "forward": "results against the reference",
@@ -72,7 +75,6 @@ class Tally:
     skipped: dict[str, int] = field(default_factory=dict)  # why: how often
     refused: dict[str, int] = field(default_factory=dict)
     worst: float = 0.0
-    worst_case: Case | None = None
     deaths: int = 0
     stopped: bool = False
 
@@ -88,12 +90,10 @@ class Subject:
     problem: str
     tallies: dict[str, Tally] = field(default_factory=dict)
     notes: dict[str, int] = field(default_factory=dict)
-    # (judge, dim): from which size on cases are left out, and why
-    slow: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
-    # (judge, dim): seconds of long cases where it was the largest dim
-    spent: dict[tuple[str, str], float] = field(default_factory=dict)
-    # dim: by its size, the longest call of the operator in seconds, where it was the largest dim
-    pace: dict[str, dict[int, float]] = field(default_factory=dict)
+    pace: Pace = field(default_factory=Pace)
+
+    def tally(self, judge: str) -> Tally:
+        return self.tallies.setdefault(judge, Tally())
 
 
 @dataclass

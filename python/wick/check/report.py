@@ -12,7 +12,6 @@ from .finding import UNANSWERED
 from .records import JUDGES, Fault, Report, Subject, Tally
 
 Line = tuple[str, str]  # words, style
-DETAIL = "      "
 
 
 def reproduce(report: Report, fault: Fault) -> str:

@@ -118,7 +118,7 @@ class Child:
 
         self.requests = os.fdopen(requests, "r", encoding="utf-8")
         self.answers, self.phase = answers, phases.begin
-        self.bench: Any = None
+        self.loaded: Any = None
         if "WICK_CHECK_LOUD" not in os.environ:  # nothing that an operator or torch prints is ours
             quiet = os.open(os.devnull, os.O_WRONLY)
             os.dup2(quiet, 1)
@@ -148,19 +148,19 @@ class Child:
         return turns.mine().together()
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        from .bench import Bench, NotLoaded
         from .device import DeviceLost
+        from .loaded import Loaded, NotLoaded
         from .operator import NoSizes
         from .reference import ReferenceError, is_for_memory
 
         try:
-            if self.bench is None:
+            if self.loaded is None:
                 if request["target"]["device"] == "cpu":  # CUDA maps far more than it uses
                     _limit_memory()
-                self.bench = Bench(request["target"], self.phase)
+                self.loaded = Loaded(request["target"], self.phase)
             if request["do"] == "describe":
-                return self.bench.describe(request)
-            return self.bench.judge(request)
+                return self.loaded.describe(request)
+            return self.loaded.judge(request)
         except DeviceLost as error:
             self.say({"crash": str(error)})
             os._exit(1)
@@ -197,7 +197,7 @@ def _imports_start_cuda() -> bool:
 
 def main(requests: int, answers: int, page: int) -> None:
     """As a process of its own. What children need is imported before the first of them is forked."""
-    from . import bench, noise  # noqa: F401
+    from . import loaded, noise  # noqa: F401
 
     if not _imports_start_cuda():
         noise.warm_up()

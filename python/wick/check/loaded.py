@@ -46,7 +46,7 @@ class NotLoaded(Exception):
     """The target cannot be checked, and why."""
 
 
-class Bench:
+class Loaded:
     """target: {"path", "names", "reference", "device", "watched"}; path None: the operators that come
     with Wick."""
 
@@ -318,8 +318,3 @@ class Bench:
 def shipped_sources() -> list[str]:
     """Of the operators that come with Wick; [] where it was not installed as a whole."""
     return sources_in(SOURCES) if os.path.isdir(SOURCES) else []
-
-
-def modules_path() -> str:
-    """Where this package is imported from, for a process that is to import the same."""
-    return os.path.dirname(os.path.dirname(os.path.abspath(wick.__file__)))

@@ -1,0 +1,47 @@
+"""Cases of one operator for one judge, and what people call it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from .case import Case
+from .records import Subject, Target
+
+WATCHED = "shared"  # of `threads`: the one whose target is built so that it can be watched
+# What --only calls them, where it is another name.
+NAMES = {
+    "again": "repeat",
+    "fresh": "repeat",
+    "neighbours": "repeat",
+    "leaks": "leak",
+    "refused": "leak",
+    "autograd": "gradient",
+    "values": "memory",
+    WATCHED: "threads",
+    "batch": "opcheck",
+    "bounds": "refuse",
+}
+
+
+@dataclass
+class Job:
+    subject: Subject
+    judge: str
+    cases: list[Case]
+
+    @property
+    def target(self) -> Target:
+        """What has to be loaded for it."""
+        return replace(self.subject.target, watched=self.judge == WATCHED)
+
+    @property
+    def main_judge(self) -> str:
+        """Under which name a crash is reported."""
+        return NAMES.get(self.judge, self.judge)
+
+    @property
+    def shown(self) -> str:
+        """What --only calls it."""
+        if self.judge == "values":
+            return "forward" if self.subject.name == self.subject.forward else "gradient"
+        return self.main_judge

@@ -1,0 +1,92 @@
+"""How long cases of an operator take: larger ones than those that took too long are left out, and a call
+that is slow is told from one that hangs."""
+
+from __future__ import annotations
+
+import threading
+
+from .case import Case
+
+SLOW = 10.0  # seconds of a case after which larger ones of its kind are left out
+LONG, ENOUGH = 1.0, 40.0  # or after so many of cases that take this long
+SHORT_DIM = 64  # which says nothing about larger ones
+TOOK_LONG = "took too long"
+
+
+class Pace:
+    """Of one operator, by judge and by the dim that is largest in a case."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._slow: dict[tuple[str, str], tuple[int, str]] = {}  # from which size on, and why
+        self._slow_ints: set[str] = set()  # judges that large ints take too long for
+        self._spent: dict[tuple[str, str], float] = {}  # seconds of long cases
+        self._calls: dict[
+            str, dict[int, float]
+        ] = {}  # by dim and size, the longest call in seconds
+
+    def why_not(self, judge: str, case: Case) -> str:
+        """Why a case is left out; "" for one that is not."""
+        if has_large_int(case) and judge in self._slow_ints:
+            return "an int as large as one that took too long"
+        for name, length in _lengths(case).items():
+            limit, why = self._slow.get((judge, name), (None, ""))
+            if limit is not None and length >= limit:
+                return f"larger than a case that {why}"
+        return ""
+
+    def took(self, judge: str, case: Case, seconds: float, call: float) -> None:
+        """A case, and the longest call of the operator in it."""
+        if not case.dims:
+            return
+        name, length = _longest(case)
+        with self._lock:
+            known = self._calls.setdefault(name, {})
+            known[length] = max(known.get(length, 0.0), call)
+            if seconds > LONG:
+                self._spent[judge, name] = self._spent.get((judge, name), 0.0) + seconds
+            spent = self._spent.get((judge, name), 0.0)
+        if seconds > SLOW or (seconds > LONG and spent > ENOUGH):
+            self.too_large(judge, case)
+
+    def too_large(self, judge: str, case: Case, why: str = TOOK_LONG) -> None:
+        """Cases as large in the dim that is largest here would do the same."""
+        if not case.dims or judge == "huge":
+            return
+        name, length = _longest(case)
+        with self._lock:
+            known = self._slow.get((judge, name), (length, why))
+            if length > SHORT_DIM:
+                self._slow[judge, name] = min(known, (length, why))
+
+    def too_large_an_int(self, judge: str) -> None:
+        self._slow_ints.add(judge)
+
+    def may_take(self, case: Case, seconds: float) -> bool:
+        """Whether the operator, with the square of the size, is on its way to take so long: it is slow then,
+        and does not hang."""
+        if not case.dims:
+            return False
+        name, length = _longest(case)
+        with self._lock:
+            shorter = [
+                took * (length / n) ** 2
+                for n, took in self._calls.get(name, {}).items()
+                if length / 4 <= n < length
+            ]
+        return max(shorter, default=0.0) > seconds / 4
+
+
+def has_large_int(case: Case) -> bool:
+    """It may be counted up to."""
+    return any(isinstance(v, int) and abs(v) >= 2**31 for v in case.scalars.values())
+
+
+def _lengths(case: Case) -> dict[str, int]:
+    return {n: s if isinstance(s, int) else max(s, default=1) for n, s in case.dims.items()}
+
+
+def _longest(case: Case) -> tuple[str, int]:
+    lengths = _lengths(case)
+    name = max(lengths, key=lambda n: lengths[n])
+    return name, lengths[name]
