@@ -638,6 +638,31 @@ def test_a_scalar_that_was_made_for_the_operator_is_the_references_too(
     assert judged(write(TRIPLE, REFERENCE + inputs)).code == 0
 
 
+KTH = """\
+#include <wick/op.h>
+WICK_OP(kth, "x: T[*N, S], k: int = 0 -> y: T[*N] where T: f32 f64");
+WICK_IMPL wick_status kth_cpu(wick_ctx *ctx, const T *x, int64_t k, T *y, int64_t N, int64_t S)
+{
+    if (%s) return wick_fail(ctx, WICK_EINVAL, "k is %%lld", (long long)k);
+    for (int64_t n = 0; n < N; n++) y[n] = x[n * S + k];
+    return WICK_OK;
+}
+"""
+KTH_RULE = "def kth(x, k=0):\n    return x[..., k]\n"
+
+
+@pytest.mark.parametrize("refused, code", [("k < 0 || k >= S", 0), ("k < 0 || k > S", 1)])
+def test_what_the_reference_refuses_does_not_crash_the_operator(
+    write: Callable[..., Path], refused: str, code: int
+) -> None:
+    report = judged(write(KTH % refused, KTH_RULE, "kth"), depth="default")
+    assert report.code == code
+    if code:
+        fault = report.faults[0]
+        assert fault.kind == "crash" and fault.title.endswith("past the end of x")
+        assert fault.details == ["the reference refuses such a call, and so should the operator"]
+
+
 LERP = """\
 #include <wick/op.h>
 WICK_OP(lerp_, "x!: %s[*N], y: %s[*N], t: float = 0.25 -> () %s");

@@ -10,7 +10,7 @@ from .crew import Answer
 from .finding import Result
 from .job import WATCHED, Job
 from .pace import TOOK_LONG, has_large_int
-from .phases import OUTSIDE
+from .phases import BEYOND, OUTSIDE
 
 OUT_OF_MEMORY = "ran out of memory"
 
@@ -43,8 +43,8 @@ def read(job: Job, case: Case, answer: Answer) -> Reading:
         why = "the system ended the process: out of memory?"
         return Reading(skipped=why, too_large=OUT_OF_MEMORY)
     if answer.crash or answer.status < 0:
-        return _death(job, "crash", answer.crash or f"signal {-answer.status}")
-    return _death(job, "exit", f"it {ending(answer)}")
+        return _death(job, answer, "crash", answer.crash or f"signal {-answer.status}")
+    return _death(job, answer, "exit", f"it {ending(answer)}")
 
 
 def _read_done(done: dict[str, Any]) -> Reading:
@@ -66,16 +66,17 @@ def _read_hang(job: Job, case: Case, answer: Answer) -> Reading:
     if job.judge in ("huge", WATCHED) or job.subject.pace.may_take(case, answer.hung):
         return Reading(skipped=words, too_large=TOOK_LONG)
     how = "waits for something for ever" if answer.waiting else "does not come to an end"
-    found = _death(job, "hang", f"it {how} (given {answer.hung:.0f} s)")
+    found = _death(job, answer, "hang", f"it {how} (given {answer.hung:.0f} s)")
     found.too_large = TOOK_LONG
     return found
 
 
-def _death(job: Job, kind: str, words: str) -> Reading:
+def _death(job: Job, answer: Answer, kind: str, words: str) -> Reading:
     result = Result(judged=[job.main_judge])
     if job.judge == "refused":  # a note, unless it does so with other numbers as well
         return Reading(Result(notes=[f"{words}, when given numbers out of all bounds"]))
-    result.add(job.main_judge, kind, words)
+    beyond = ["the reference refuses such a call, and so should the operator"]
+    result.add(job.main_judge, kind, words, *(beyond if answer.phase == BEYOND else ()))
     return Reading(result)
 
 

@@ -34,7 +34,7 @@ class Limits:
     judge: float = 60.0
 
     def of(self, phase: str) -> float:
-        known = {"operator": self.operator, phases.OUTSIDE: self.operator}
+        known = dict.fromkeys(("operator", phases.OUTSIDE, phases.BEYOND), self.operator)
         return {**known, "reference": self.reference}.get(phase, self.judge)
 
 

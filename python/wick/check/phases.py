@@ -11,7 +11,8 @@ import os
 import struct
 
 OUTSIDE = "outside"  # at the operator, which was given what may well end it
-NAMES = ("judge", "operator", "reference", OUTSIDE)
+BEYOND = "beyond"  # at the operator, which was given what the reference refuses
+NAMES = ("judge", "operator", "reference", OUTSIDE, BEYOND)
 _PAGE = struct.Struct("<QQ")  # how often it has changed, and the index of its name
 
 

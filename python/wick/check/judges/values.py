@@ -21,6 +21,8 @@ from ..finding import Result, skip
 from ..guarded import EXCUSED, FILLS, Manner, Outcome
 from ..operator import Operator, candidates
 from ..oracle import Unanswered
+from ..phases import BEYOND
+from ..pointers import is_for_finding
 from ..subject import Backward, Call, Forward, Unfit
 
 Subject = Forward | Backward
@@ -44,9 +46,12 @@ def judge_values(subject: Subject, case: Case, only: set[str]) -> Result:
     tag = "gradient" if isinstance(subject, Backward) else "forward"
     try:
         call = subject.prepare(case)
-        expected = call.expected() if call.oracle is not None else None
     except (Unfit, Unanswered) as why:
         return skip(why)
+    try:
+        expected = call.expected() if call.oracle is not None else None
+    except Unanswered as why:
+        return _judge_unanswered(subject, call, why, only)
     if tag not in only:
         expected = None  # it was asked whether it has an answer, no more
     if call.made and case.values in NOT_FINITE and tag == "forward":
@@ -81,6 +86,21 @@ def judge_values(subject: Subject, case: Case, only: set[str]) -> Result:
         return result
     if expected is not None and tag == "forward" and here and case.seed % 4 == 0:
         _judge_doors(call, case, expected, result)
+    return result
+
+
+def _judge_unanswered(subject: Subject, call: Call, why: Exception, only: set[str]) -> Result:
+    """It may have an answer of its own, or refuse the call as the reference does; what it may not do is
+    crash, and take the program along. Unless it was given places: who does not look at them says so."""
+    result = skip(why)
+    operator = subject.operator
+    places = any(
+        isinstance(v, torch.Tensor) and is_for_finding(operator, p, v.dtype)
+        for p, v in zip(operator.inputs, call.values)
+    )
+    here = subject.device.type == "cpu"  # elsewhere, what fails takes the GPU along
+    if "memory" in only and here and subject is subject.forward and not places and not call.made:
+        _report_damage(call.run(phase=BEYOND), result)
     return result
 
 
