@@ -869,7 +869,7 @@ WICK_IMPL wick_status cube_backward_backward_cpu(wick_ctx *ctx, const T *ddx, co
     (void)ctx;
     for (int64_t i = 0; i < N; i++) {
         ddy[i] = 3 * ddx[i] * x[i] * x[i];
-        dx[i] = (FAULT ? 3 : 6) * ddx[i] * dy[i] * x[i];
+        dx[i] = (FAULT == 1 || (FAULT == 2 && i > 63) ? 3 : 6) * ddx[i] * dy[i] * x[i];
     }
     return WICK_OK;
 }
@@ -879,10 +879,13 @@ WICK_IMPL wick_status cube_backward_backward_cpu(wick_ctx *ctx, const T *ddx, co
 def test_the_gradient_of_a_gradient_is_judged(write: Callable[..., Path]) -> None:
     path = write(CUBE, "def cube(x):\n    return x * x * x\n", "cube")
     report = judged(path, only=["gradient"])
-    note = "cube_backward_backward: judged by gradgradcheck in f64 alone"
+    note = "cube_backward_backward: judged as torch calls it, its memory is not guarded"
     assert report.code == 0 and any(note in words for words, _ in lines(report))
     report = judged(path, ("-DFAULT=1",), only=["gradient"])
-    assert [f.title for f in report.faults] == ["gradgradcheck in f64 fails"]
+    assert {f.kind for f in report.faults} == {"gradgradcheck", "second-x"}
+    report = judged(path, ("-DFAULT=2",), only=["gradient"])
+    assert [f.kind for f in report.faults] == ["second-x"]  # where it is longer than differences go
+    assert report.faults[0].case.dims["N"] == 65
 
 
 CENTRED = """\

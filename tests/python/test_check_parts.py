@@ -1019,6 +1019,18 @@ def test_sizes_are_tried_without_optional_inputs_as_well(make: Any) -> None:
     assert {c.dims["C"] for c in few if c.absent} >= {7, 70_000} and any(not c.absent for c in few)
 
 
+def test_every_kind_of_values_is_tried_where_a_result_is_not_wanted(make: Any) -> None:
+    made = make(
+        'WICK_OP(OP, "x: f32[N] -> y: f32[N], at?: i64[N]");\n'
+        "WICK_IMPL wick_status OP_cpu(wick_ctx *c, const float *x, float *y, int64_t *at, int64_t N)\n"
+        "{ (void)c, (void)x, (void)y, (void)at, (void)N; return WICK_OK; }\n"
+    )
+    plan = Planner(Operator("local", made.name), 0)
+    cases = [*plan.sizes(), *plan.values()]
+    assert {c.values for c in cases if c.unwanted} == {c.values for c in cases}
+    assert len({c.dims["N"] for c in cases if c.unwanted}) > 12
+
+
 def test_what_takes_long_takes_it_so_often_and_no_more() -> None:
     """A reference that goes step by step is given some time, and then no longer rows."""
     pace = Pace()

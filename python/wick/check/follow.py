@@ -14,7 +14,7 @@ from .job import Job
 from .records import DEATHS, Fault, Report
 from .shrink import shrink
 
-ALONE = ("values", "autograd")  # what these find needs no call before it
+ALONE = ("values", "autograd", "second")  # what these find needs no call before it
 NOT_AGAIN = "not when the same call was made alone: it depends on the calls before it"
 MOST_KINDS = 3  # faults of one judge of one operator that are followed up
 MOST_DEATHS = 6  # crashes and hangs of one judge of one operator

@@ -16,6 +16,7 @@ NAMES = {
     "leaks": "leak",
     "refused": "leak",
     "autograd": "gradient",
+    "second": "gradient",
     "values": "memory",
     WATCHED: "threads",
     "batch": "opcheck",

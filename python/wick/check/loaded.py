@@ -29,6 +29,7 @@ from .judges import (
     doors,
     huge,
     leaks,
+    second,
     shared,
     stream,
     threads,
@@ -188,7 +189,7 @@ class Loaded:
         """(judge, the names by which it is asked for, cases)."""
         backward = isinstance(subject, Backward)
         forward = subject.forward
-        plan = Planner(forward.operator, seed, types, forward.taken)
+        plan = Planner(forward.operator, seed, types, forward.taken, subject.operator)
         thin = {"quick": 6, "full": 1}.get(depth, 3 if backward else 1)
         tag = "gradient" if backward else "forward"
         needs = {tag, "memory"}
@@ -209,6 +210,8 @@ class Loaded:
         if not backward and forward.operator.gradient is not None:
             yield "autograd", {"gradient"}, plan.tiny(4, "f64")
             yield "autograd", {"gradient"}, plan.tiny(2)
+            if autograd.has_second_gradient(forward.operator):
+                yield "second", {"gradient"}, plan.few((7, 130, 1030), plain=True)
         here = self.device.type == "cpu"
         few = functools.partial(plan.few, plain=not here)
         yield "again", {"repeat"}, few((3, 257, 5000))
@@ -298,6 +301,8 @@ class Loaded:
             return bounds.judge_bounds(subject, case)
         if judge == "batch":
             return batch.judge_batch(subject, case)
+        if judge == "second":
+            return second.judge_second(subject, case)
         assert judge == "opcheck", judge
         return doors.judge_opcheck(subject, case)
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from .case import Case, Size
-from .draw import LAYOUTS, PROFILES
+from .draw import LAYOUTS, NOT_FINITE, PROFILES
 from .operator import DTYPES, NUMBERS, Operator, Parameter, candidates
 
 SMALL = range(36)
@@ -60,7 +60,8 @@ SHAPES_OF_LEADING: tuple[tuple[int, ...], ...] = (
 
 
 class Planner:
-    """taken: values that numbers among the scalars may have; without it, any of the usual ones."""
+    """taken: values that numbers among the scalars may have; without it, any of the usual ones. own: the
+    operator whose results some may not want, where it is another (the backward)."""
 
     def __init__(
         self,
@@ -68,9 +69,11 @@ class Planner:
         seed: int,
         types: tuple[str, ...] = (),
         taken: Mapping[str, list[Any]] | None = None,
+        own: Operator | None = None,
     ) -> None:
         self.op, self.seed, self.taken = operator, seed, taken or {}
         self.only_types = types
+        self.may_be_unwanted = [p.name for p in (own or operator).outputs if p.optional]
         self._turns = itertools.count()
         self._flags = itertools.cycle(self._together())
         self._usual = {p.name: candidates(p)[0] for p in operator.scalars}
@@ -284,10 +287,11 @@ class Planner:
                     continue
                 for dims in (self.small_dims(), self.odd_dims(2000)):
                     yield self.base(types, dims, values=profile)
-                for dims in (self.odd_dims(), self.long_dims()):
+                for k, dims in enumerate((self.odd_dims(), self.long_dims())):
                     case = self.with_flags(self.base(types, dims, values=profile))
                     yield case
-                yield from self.with_less(case)
+                    if k > 0 or profile in NOT_FINITE:
+                        yield from self.with_less(case)
 
     def long_dims(self) -> dict[str, Size]:
         """One dim, drawn, of a thousand: long sums."""
@@ -328,6 +332,19 @@ class Planner:
                             yield case.but(scalars={**case.scalars, p.name: value})
             for _ in range(6 if self.op.scalars else 0):
                 yield self.base(types, self.odd_dims(2000)).but(scalars=self.draw_scalars())
+        yield from self._ints_as_sizes()
+
+    def _ints_as_sizes(self) -> Iterator[Case]:
+        """Each int as large as each dim, and one less: the first that is no place in it, and the last. In
+        the types in turns."""
+        types = itertools.cycle(self.types())
+        ints = [p for p in self.op.scalars if p.kind == "int"]
+        for p, value, name in itertools.product(ints, (1, 2, 3), self.op.dims):
+            for size in (value, value + 1):
+                case = self.base(next(types), self.around(name, size))
+                case = case.but(scalars={**case.scalars, p.name: value})
+                yield case
+                yield from self.with_less(case)
 
     def absences(self, operator: Operator | None = None) -> Iterator[Case]:
         """Optional inputs and outputs there and not there."""
@@ -341,6 +358,7 @@ class Planner:
                     if absent or unwanted:
                         more = {"absent": absent, "unwanted": unwanted}
                         yield self.base(types, self.small_dims(), **more)
+                        yield self.base(types, self.odd_dims(2000), values="special", **more)
                         case = self.base(types, self.odd_dims(2000), **more)
                         yield case
                         if self.op.scalars:
@@ -424,11 +442,17 @@ class Planner:
         return case.but(scalars=scalars)
 
     def with_less(self, case: Case) -> Iterator[Case]:
-        """Once more, without some of its optional inputs: often there is a loop of its own for that."""
+        """Once more, without some of its optional inputs, and without some of its optional results: often
+        there is a loop of its own for that."""
         names = [p.name for p in self.op.inputs if p.optional]
         if names:
-            some = self.random.sample(names, self.random.randint(1, len(names)))
-            yield case.but(absent=tuple(some), seed=next(self.counter))
+            yield case.but(absent=self._some(names), seed=next(self.counter))
+        if self.may_be_unwanted:
+            unwanted = self._some(self.may_be_unwanted)
+            yield case.but(unwanted=unwanted, seed=next(self.counter))
+
+    def _some(self, names: list[str]) -> tuple[str, ...]:
+        return tuple(self.random.sample(names, self.random.randint(1, len(names))))
 
     def each_scalar(self) -> Iterator[dict[str, Any]]:
         """Every value of every scalar, beside the usual ones of the others."""

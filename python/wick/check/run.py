@@ -24,6 +24,7 @@ CHUNK = 60  # cases that a worker takes at a time
 ORDER = {
     "values": 0,
     "autograd": 1,
+    "second": 1,
     "again": 2,
     "neighbours": 2,
     "leaks": 2,

@@ -51,7 +51,7 @@ def judge_autograd(subject: Forward, case: Case) -> Result:
     return result
 
 
-def _calls(
+def calls(
     call: Call, names: list[str], values: list[Any], only: list[bool] | None = None
 ) -> Callable[..., Any]:
     """The operator as a function of the named inputs alone; its float outputs, or some of them."""
@@ -63,12 +63,12 @@ def _calls(
         for k, leaf in zip(places, leaves):
             args[k] = leaf
         given = op.function(*args)
-        return _floats(given if isinstance(given, tuple) else (given,), only)
+        return floats(given if isinstance(given, tuple) else (given,), only)
 
     return function
 
 
-def _floats(results: Sequence[Any], only: list[bool] | None) -> tuple[torch.Tensor, ...]:
+def floats(results: Sequence[Any], only: list[bool] | None) -> tuple[torch.Tensor, ...]:
     wanted = only or [True] * len(results)
     return tuple(
         r
@@ -148,7 +148,7 @@ def _judge_arriving(
         leaves = _leaves(call, names)
         call.phase("operator")
         try:
-            outputs = _calls(call, names, call.on_device())(*leaves)
+            outputs = calls(call, names, call.on_device())(*leaves)
             got = _gradients(outputs, leaves, [dy for dy in arriving if dy is not None])
         except RuntimeError as error:
             result.add("gradient", "fails", f"backward fails: {error}")
@@ -236,27 +236,24 @@ def _judge_differences(
     leaves = _leaves(call, names)
     if not leaves or not any(leaf.numel() for leaf in leaves):
         return
-    only = _differentiable(subject, case, call, names)
+    only = differentiable(subject, case, call, names)
     if only is not None and not any(only):
         return
     reference = _reference_function(subject, case, call, names)
     checks = [torch.autograd.gradcheck]
-    if _has_second_gradient(subject.operator):
+    if has_second_gradient(subject.operator):
         checks.append(torch.autograd.gradgradcheck)
-        assert subject.operator.gradient is not None
-        name = f"{subject.operator.gradient.backward}_backward"
-        result.notes.append(f"{name}: judged by gradgradcheck in f64 alone")
     for check in checks:
         name = check.__name__
         call.phase("operator")
-        said = _objection(check, _calls(call, names, call.on_device(), only), leaves)
+        said = _objection(check, calls(call, names, call.on_device(), only), leaves)
         call.phase("judge")
         if not said:
             continue
         if subject.reference is not None:
             call.phase("reference")
             here = [leaf.detach().cpu().requires_grad_() for leaf in leaves]  # as all its inputs
-            other = _objection(check, lambda *leaves: _floats(reference(*leaves), only), here)
+            other = _objection(check, lambda *leaves: floats(reference(*leaves), only), here)
             call.phase("judge")
             if other:
                 result.notes.append(f"{name} does not take the reference either: not judged by it")
@@ -265,7 +262,7 @@ def _judge_differences(
         return
 
 
-def _has_second_gradient(op: Operator) -> bool:
+def has_second_gradient(op: Operator) -> bool:
     """foo_backward_backward is there."""
     assert op.gradient is not None
     return Operator(op.namespace, op.gradient.backward).gradient is not None
@@ -295,9 +292,7 @@ def _reference_function(
     return function
 
 
-def _differentiable(
-    subject: Forward, case: Case, call: Call, names: list[str]
-) -> list[bool] | None:
+def differentiable(subject: Forward, case: Case, call: Call, names: list[str]) -> list[bool] | None:
     """Which outputs have a gradient, as the reference knows: what it detaches, or does not return, is there
     for the backward alone. None where nobody knows."""
     if subject.reference is None:
