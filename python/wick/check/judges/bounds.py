@@ -35,8 +35,9 @@ def judge_bounds(subject: Forward, case: Case) -> Result:
         n = size + (name in subject.offsets)  # a segment may end behind the last one
         info = torch.iinfo(places.dtype)
         far, below = min(FAR, info.max), max(-FAR, info.min)
-        looks = False  # at places; if so, it has to on both sides
-        for outside, first in ((far, n), (below, -n - 1), (below, -1), (far, AROUND + n - 1)):
+        looks = False  # at places; if so, it has to on both sides, whichever it is asked for first
+        sides = [(far, n), (below, -n - 1), (below, -1), (far, AROUND + n - 1)]
+        for outside, first in sides[:: -1 if case.seed % 2 else 1]:
             if first == outside or not info.min <= first <= info.max:
                 continue
             if any(_has_answer(call, name, _with(places, one)) for one in (outside, first)):

@@ -100,7 +100,10 @@ def _judge_unanswered(subject: Subject, call: Call, why: Exception, only: set[st
     )
     here = subject.device.type == "cpu"  # elsewhere, what fails takes the GPU along
     if "memory" in only and here and subject is subject.forward and not places and not call.made:
-        _report_damage(call.run(phase=BEYOND), result)
+        outcome = call.run(phase=BEYOND)
+        _report_damage(outcome, result)
+        if not outcome.refused and not call.is_empty:
+            result.notes.append("it takes calls that the reference refuses: is it meant to?")
     return result
 
 
