@@ -13,9 +13,12 @@ import torch.nn.functional as F
 
 import wick
 from wick.check import device, draw, fences, guarded, loaded, shrink, worker
+from wick.check.backward import MORE, Backward, _moved
+from wick.check.call import Unfit
 from wick.check.case import Case, CaseError
 from wick.check.compare import SAFETY, SAFETY_GRADIENT, judge
 from wick.check.finding import Result
+from wick.check.forward import Forward
 from wick.check.guarded import Manner
 from wick.check.judges.again import neighbours
 from wick.check.judges.huge import plan_huge
@@ -27,7 +30,6 @@ from wick.check.pace import Pace
 from wick.check.plan import Planner, candidates
 from wick.check.pointers import find_pointers
 from wick.check.reference import Reference, ReferenceError
-from wick.check.subject import MORE, Backward, Forward, Unfit, _moved
 
 SCALE = Operator("wick", "scale_bias_relu")
 

@@ -14,9 +14,10 @@ import pytest
 import torch
 
 from wick.check import turns
+from wick.check.call import Call
+from wick.check.forward import Forward
 from wick.check.judges import leaks
 from wick.check.operator import Operator
-from wick.check.subject import Call, Forward
 
 # ---- turns ----
 

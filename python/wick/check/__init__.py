@@ -9,7 +9,7 @@
     pointers.py    what whole numbers are, as the reference has it: places, data, of any size
     oracle.py      who says what is right, in every voice: the reference, or a wider type
     compare.py     a result against the reference
-    subject.py     the operator or its backward, with arguments and what they should give
+    call.py        a call: its arguments, and what it should give; forward.py and backward.py make them
     guarded.py     runs it on the CPU, memory guarded (src/trial); device.py on a GPU
     plan.py        which cases
     judges/        what is judged, a file each; finding.py, what they say

@@ -18,9 +18,11 @@ from .._sources import sources_in
 from ..bench.target import SOURCES
 from . import guarded
 from . import reference as references
+from .backward import Backward
 from .case import Case, CaseError
 from .device import DeviceLost
 from .finding import Result
+from .forward import Forward
 from .judges import (
     again,
     autograd,
@@ -37,7 +39,6 @@ from .judges import (
 )
 from .operator import Operator
 from .plan import Planner
-from .subject import Backward, Forward
 
 Phase = Callable[[str], None]
 MACROS = ("-D", "-U", "-I")  # flags that kernels are compiled with as well

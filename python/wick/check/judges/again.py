@@ -11,13 +11,13 @@ from typing import Any
 import torch
 
 from .. import guarded
+from ..call import Call, Unfit, answered
 from ..case import Case, Size, dims_text
 from ..device import REPEATS as REPEATS_ON_DEVICE
 from ..device import synchronize
 from ..finding import Result, skip
 from ..guarded import Manner
 from ..oracle import Unanswered
-from ..subject import Call, Unfit, answered
 from .values import Subject, results_of
 
 REPEATS, FEW = 120, 1200  # equal calls, and those of a few elements

@@ -10,12 +10,14 @@ from typing import Any
 import torch
 
 from .. import draw
+from ..backward import Backward
+from ..call import Call, Unfit, answered
 from ..case import Case
 from ..compare import SAFETY_GRADIENT, judge
 from ..finding import Result, skip
+from ..forward import Forward
 from ..operator import Operator
 from ..oracle import ByGradient, Unanswered
-from ..subject import Backward, Call, Forward, Unfit, answered
 from .values import number, place
 
 LAYOUTS = (None, "expanded", "transposed", "sliced")

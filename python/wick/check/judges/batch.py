@@ -12,11 +12,12 @@ import torch
 
 from ... import _signature
 from .. import guarded
+from ..call import Call, Unfit, answered
 from ..case import Case, Size
 from ..finding import Result, skip
+from ..forward import Forward
 from ..operator import DTYPES, Operator, Parameter
 from ..oracle import Unanswered
-from ..subject import Call, Forward, Unfit, answered
 
 ROWS = 3
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import torch
 
+from ..call import Call, Unfit, answered
 from ..case import Case
 from ..finding import Result, skip
+from ..forward import Forward
 from ..guarded import Manner
 from ..oracle import Unanswered, cast_floats
 from ..phases import OUTSIDE
-from ..subject import Call, Forward, Unfit, answered
 from .values import unwritten
 
 # Where no memory is, also when cut to 32 bits; in a narrow type as far as it goes, which ends in a guard.

@@ -7,12 +7,13 @@ from typing import Any
 
 import torch
 
+from ..call import Call, Unfit, answered
 from ..case import Case
 from ..finding import Result, skip
+from ..forward import Forward
 from ..guarded import Outcome
 from ..operator import NAMES
 from ..oracle import Unanswered
-from ..subject import Call, Forward, Unfit, answered
 
 Wrong = tuple[str, list[Any]]
 TRIES = 12  # until an operator's results are numbers

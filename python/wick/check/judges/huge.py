@@ -17,15 +17,17 @@ import torch
 
 from ... import _wick
 from .. import draw, guarded
+from ..backward import Backward
+from ..call import Unfit, answered
 from ..case import Case
 from ..device import synchronize
 from ..finding import Result, skip
+from ..forward import Forward
 from ..guarded import AT_ONCE, Manner, Zone
 from ..operator import COUNTS, DTYPES, Operator, candidates
 from ..oracle import Unanswered
 from ..plan import PACK, Planner
 from ..pointers import is_for_finding
-from ..subject import Backward, Forward, Unfit, answered
 from .batch import batch_dims
 from .values import place
 

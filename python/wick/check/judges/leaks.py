@@ -13,12 +13,12 @@ from typing import Any
 import torch
 
 from .. import guarded, turns
+from ..call import Call, Unfit, answered
 from ..case import Case
 from ..device import synchronize
 from ..finding import UNANSWERED, Result, skip
 from ..guarded import Manner
 from ..oracle import Unanswered
-from ..subject import Call, Unfit, answered
 from .values import Subject, judge_changes
 
 REPEATS, FEWEST = 40, 4

@@ -12,13 +12,14 @@ from typing import Any
 import torch
 
 from .. import draw
+from ..call import Call, Unfit, answered
 from ..case import Case
 from ..compare import SAFETY_GRADIENT, judge
 from ..finding import Result, skip
+from ..forward import Forward
 from ..operator import Operator
 from ..oracle import Oracle, Unanswered
 from ..reference import Reference
-from ..subject import Call, Forward, Unfit, answered
 from .autograd import calls, differentiable, floats, has_second_gradient
 from .values import number, place
 

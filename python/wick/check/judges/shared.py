@@ -15,11 +15,11 @@ from typing import Any
 
 from ... import _wick
 from .. import guarded
+from ..call import Unfit, answered
 from ..case import Case
 from ..finding import Result, skip
 from ..guarded import WATCHED, Manner
 from ..oracle import Unanswered
-from ..subject import Unfit, answered
 from .threads import long_enough
 from .values import Subject
 

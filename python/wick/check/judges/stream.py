@@ -10,11 +10,11 @@ from typing import Any
 import torch
 
 from .. import guarded
+from ..call import Call, Unfit, answered
 from ..case import Case
 from ..finding import Result, skip
 from ..operator import candidates
 from ..oracle import Unanswered
-from ..subject import Call, Unfit, answered
 from .values import Subject, results_of
 
 DELAY = 20_000_000  # clock cycles: long enough for a launch on another stream to overtake

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 from .. import guarded
+from ..call import Call, Unfit, answered
 from ..case import Case
 from ..device import synchronize
 from ..finding import Result, skip
 from ..guarded import AT_ONCE, BACKWARDS, FORWARDS, SHUFFLED, Manner
 from ..oracle import Unanswered
-from ..subject import Call, Unfit, answered
 from .again import neighbours
 from .values import Subject, number, place, results_of
 

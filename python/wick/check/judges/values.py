@@ -13,17 +13,19 @@ from typing import Any
 import torch
 
 from .. import fences, guarded
+from ..backward import Backward
+from ..call import Call, Unfit
 from ..case import Case
 from ..compare import SAFETY, SAFETY_GRADIENT, Verdict, judge, unravel
 from ..device import DeviceLost
 from ..draw import NOT_FINITE
 from ..finding import Result, skip
+from ..forward import Forward
 from ..guarded import EXCUSED, FILLS, Manner, Outcome
 from ..operator import Operator, candidates
 from ..oracle import Unanswered
 from ..phases import BEYOND
 from ..pointers import is_for_finding
-from ..subject import Backward, Call, Forward, Unfit
 
 Subject = Forward | Backward
 LARGE = 3_000_000  # elements: from here on, one call

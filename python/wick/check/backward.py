@@ -1,0 +1,200 @@
+"""The backward of an operator, fed as autograd feeds it: gradients are drawn, inputs saved, outputs computed
+by the operator itself. A case is always the forward's.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from . import draw
+from .call import Call, Unfit
+from .case import Case
+from .forward import Forward, tensor
+from .operator import Operator
+from .oracle import ByGradient, Unanswered
+
+SEEDS, MORE = 8, 8  # of _sensitivity
+
+
+class Backward:
+    """The backward of an operator."""
+
+    def __init__(self, forward: Forward) -> None:
+        self.forward, self.reference, self.phase = forward, forward.reference, forward.phase
+        self.device = forward.device
+        self.times_for_cuts: dict[str, int] = {}
+        gradient = forward.operator.gradient
+        assert gradient is not None
+        self.gradient = gradient
+        self.operator = Operator(forward.operator.namespace, gradient.backward)
+        self.name = self.operator.name
+
+    @functools.cached_property
+    def pointers(self) -> dict[str, str]:
+        """By input the dim, as the backward calls it, that its numbers are places in."""
+        return self._in_own_dims(self.forward.pointers)
+
+    @functools.cached_property
+    def offsets(self) -> dict[str, str]:
+        """By input the dim, as the backward calls it, that it cuts into segments."""
+        return self._in_own_dims(self.forward.offsets)
+
+    def _in_own_dims(self, found: Mapping[str, str]) -> dict[str, str]:
+        """Inputs have the same names in both, dims need not."""
+        names = {p.name for p in self.operator.inputs}
+        own = self._own_names
+        return {n: own[dim] for n, dim in found.items() if n in names and dim in own}
+
+    @functools.cached_property
+    def _own_names(self) -> dict[str, str]:
+        """By a dim of the forward what the backward calls it: where both stand in the same place of a tensor."""
+        forward, found = self.forward.operator, {}
+        for p, (source, index, *_) in zip(self.operator.inputs, self.gradient.feeds):
+            there = forward.outputs if source in ("output", "gradient") else forward.inputs
+            if p.kind in ("tensor", "shape"):
+                for theirs, ours in zip(reversed(there[index].sizes), reversed(p.sizes)):
+                    if theirs in forward.dims and ours in self.operator.dims:
+                        found.setdefault(theirs, ours)
+        return found
+
+    def prepare(self, case: Case) -> Call:
+        names = [p.name for p in self.forward.operator.inputs]
+        saved = any(source == "output" for source, *_ in self.gradient.feeds)
+        calls = self.forward.prepare(case.but(unwanted=()))
+        outputs: list[Any] = [None] * len(calls.shapes)
+        if saved:
+            outcome = calls.run()
+            if outcome.refused:
+                raise Unanswered(outcome.message)
+            outputs = outcome.results
+        arriving = self._arriving(case, calls)
+        inputs = dict(zip(names, calls.values))
+        values = self._feed(case, inputs, outputs, arriving)
+        gives = [names[i] for i, _ in self.gradient.gives]
+        shapes = [_about(inputs[name]) for name in gives]
+        wanted = [
+            about is not None and p.name not in case.unwanted
+            for p, about in zip(self.operator.outputs, shapes)
+        ]
+        oracle = None
+        if self.reference is not None:
+            known = self.forward.inputs_for_reference(case, inputs)
+            oracle = ByGradient(
+                self.forward.operator, self.reference, known, arriving, gives, calls.working
+            )
+        call = replace(
+            calls,
+            operator=self.operator,
+            values=values,
+            wanted=wanted,
+            shapes=shapes,
+            oracle=oracle,
+            lenient=True,  # inf or NaN: which of them hangs on the formula
+            tied=False,  # a gradient at a tie hangs on the formula
+            _heard={},
+            drowned=any(isinstance(v, torch.Tensor) and not v.isfinite().all() for v in values),
+        )
+        if saved:
+            call.sensitivity = lambda: _sensitivity(call, self.gradient.feeds, _exact(calls))
+        return call
+
+    def _arriving(self, case: Case, call: Call) -> list[torch.Tensor | None]:
+        """A gradient for each output that has one."""
+        found: list[torch.Tensor | None] = []
+        for p, about in zip(self.forward.operator.outputs, call.shapes):
+            name = f"d{p.name}"
+            if about is None or not about[1].is_floating_point or name in case.absent:
+                found.append(None)
+            else:
+                found.append(tensor(case, name, *about))
+        return found
+
+    def _feed(
+        self,
+        case: Case,
+        inputs: dict[str, Any],
+        outputs: list[Any],
+        arriving: list[torch.Tensor | None],
+    ) -> list[Any]:
+        given = list(inputs.values())
+        values: list[Any] = []
+        for p, (source, index, axis, optional) in zip(self.operator.inputs, self.gradient.feeds):
+            if source == "input":
+                value = given[index]
+            elif source == "output":
+                value = outputs[index]
+            elif source == "gradient":
+                value = arriving[index]
+                if value is None and not optional:
+                    raise Unfit(f"{p.name} cannot be absent")
+            else:
+                shape = (
+                    given[index].shape if isinstance(given[index], torch.Tensor) else given[index]
+                )
+                value = tuple(shape) if source == "shape" else shape[axis]
+            layout = case.layouts.get(p.name)
+            if source == "output" and layout not in (None, "expanded"):
+                gen = draw.generator(case.seed, p.name)
+                kept = value
+                value = draw.arrange(layout, tuple(kept.shape), lambda _, k=kept: k, gen)
+            values.append(value)
+        return values
+
+
+def _about(value: torch.Tensor | None) -> Any:
+    return None if value is None else (tuple(value.shape), value.dtype)
+
+
+def _exact(forward: Call) -> list[Any]:
+    """The outputs before they were rounded, where somebody knows."""
+    try:
+        return forward.expected() if forward.oracle is not None else []
+    except (Unanswered, MemoryError):
+        return []
+
+
+def _sensitivity(call: Call, feeds: list[Any], exact: list[Any]) -> list[list[Any]]:
+    """By how much results move when saved outputs do, as far as one rounding moves them: at random, and
+    as it did, which in rows of equal numbers is in one direction. These are moved by more, and the
+    results by less: or what they move by is lost in their own rounding."""
+    found = []
+    base = call.run()
+    for seed in range(SEEDS + bool(exact)):
+        moved = list(call.values)
+        for k, (source, index, *_) in enumerate(feeds):
+            value = call.values[k]
+            if source == "output" and isinstance(value, torch.Tensor) and value.is_floating_point():
+                before = exact[index] if exact else None
+                gen = draw.generator(seed, f"rounding {k}") if seed < SEEDS else None
+                moved[k] = _moved(value, before, gen)
+        other = call.but(moved).run()
+        found.append(
+            [
+                _apart(a, b) / MORE if isinstance(a, torch.Tensor) else None
+                for a, b in zip(base.results, other.results)
+            ]
+        )
+    return found
+
+
+def _apart(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """What was not finite before has not moved."""
+    return torch.where(a.isfinite(), b.double() - a.double(), 0.0)
+
+
+def _moved(value: torch.Tensor, before: Any, gen: torch.Generator | None) -> torch.Tensor:
+    """MORE times as far as a rounding moves it. before: what it was. gen: at random, else as it did."""
+    info, wide = torch.finfo(value.dtype), value.double()
+    was = before.reshape(wide.shape).double() if isinstance(before, torch.Tensor) else wide
+    step = wide.abs().clamp(min=info.smallest_normal) * info.eps
+    step = step * ~((wide == 0) & (was == 0))  # what is 0, and was, stays so
+    if gen is None:
+        error = torch.nan_to_num(wide - was, 0.0, 0.0, 0.0)
+        return (wide + MORE * error.clamp(-step, step)).to(value.dtype)
+    share = torch.rand(value.shape, generator=gen, dtype=torch.float64) * 2 - 1
+    return (wide + share * MORE * step).to(value.dtype)

@@ -1,0 +1,242 @@
+"""An operator on the arguments of a case: what goes in, and who says what comes out."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from . import draw
+from .call import CPU, MISFITS, Call, Phase, Unfit
+from .case import Case
+from .operator import DTYPES, NUMBERS, Operator, Parameter, candidates
+from .oracle import ByReference, ByWidest, Oracle, Unanswered, working_type
+from .pointers import (
+    find_large,
+    find_numbers,
+    find_offsets,
+    find_pointers,
+    find_taken,
+    is_for_finding,
+)
+from .reference import Reference, ReferenceError, broken, words_of
+
+WHOLE = {kind: kind for kind in ("zeros", "constant", "ties", "positive")}  # also for bytes
+HUGE = 1 << 30  # bytes
+
+
+class Forward:
+    """The operator itself."""
+
+    def __init__(
+        self,
+        operator: Operator,
+        reference: Reference | None,
+        phase: Phase,
+        device: torch.device = CPU,
+    ) -> None:
+        self.operator, self.reference, self.phase = operator, reference, phase
+        self.device = device
+        self.name = operator.name
+        self.forward = self  # of its backward, too
+        self.times_for_cuts: dict[str, int] = {}  # by dim, of judges/threads.py
+
+    def prepare(self, case: Case) -> Call:
+        op = self.operator
+        try:
+            about, outputs, _, _ = op.plan(case)
+        except RuntimeError as error:
+            raise Unfit(str(error)) from error
+        if self.device.type == "cpu" and any(_is_huge(a) for a in (*about, *outputs) if a):
+            raise Unfit("a tensor of more than 1 GiB, which only `huge` judges")
+        inputs = self._draw(case, about)
+        own = self._own_inputs(case)
+        for p in op.inputs:
+            if p.name in own and p.name not in case.absent:
+                inputs[p.name] = self._like(p, own[p.name], inputs[p.name])
+        shapes = [None if s is None else (s[0], DTYPES[s[1]]) for s in outputs]
+        in_place = [DTYPES[a[1]] for p, a in zip(op.inputs, about) if p.in_place]
+        working = working_type(case, [*(s[1] for s in shapes if s), *in_place])
+        wanted = [p.name not in case.unwanted for p in op.outputs]
+        values = [inputs[p.name] for p in op.inputs]
+        oracle = self._oracle(case, inputs, working)
+        call = Call(op, values, wanted, shapes, oracle, working, self.phase, self.device)
+        call.lenient = _beyond_all(op, case)
+        call.tied = case.values == "ties"
+        call.made = tuple(n for n in own if _is_of_floats(inputs[n]))
+        return call
+
+    def inputs_for_reference(self, case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Scalars that the case leaves out are left to the reference's own defaults; but for those that
+        NAME_inputs has made something of."""
+        assert self.reference is not None
+        left_out = {
+            p.name
+            for p in self.operator.scalars
+            if p.name not in case.scalars
+            and inputs[p.name] == p.default
+            and p.name in self.reference.defaults
+        }
+        return {name: value for name, value in inputs.items() if name not in left_out}
+
+    def _oracle(self, case: Case, inputs: dict[str, Any], working: torch.dtype) -> Oracle | None:
+        if self.reference is not None:
+            known = self.inputs_for_reference(case, inputs)
+            return ByReference(self.operator, self.reference, known, working)
+        if ByWidest.serves(self.operator, case):
+            return ByWidest(self.operator, case, inputs, working)
+        return None
+
+    def _draw(self, case: Case, about: list[Any]) -> dict[str, Any]:
+        inputs: dict[str, Any] = {}
+        for p, a in zip(self.operator.inputs, about):
+            if p.dim is not None:
+                inputs[p.name] = case.dims[p.dim]
+            elif p.is_scalar:
+                inputs[p.name] = case.scalars.get(p.name, candidates(p)[0])
+            elif p.name in case.absent:
+                inputs[p.name] = None
+            elif not p.is_tensor:
+                inputs[p.name] = tuple(a[0])
+            else:
+                inputs[p.name] = self._draw_tensor(case, p, a[0], DTYPES[a[1]])
+        for p in self.operator.inputs:
+            if case.layouts.get(p.name, "").startswith("is-"):
+                inputs[p.name] = inputs[case.layouts[p.name].removeprefix("is-")]
+        return inputs
+
+    def _own_inputs(self, case: Case) -> Mapping[str, Any]:
+        if self.reference is None:
+            return {}
+        self.phase("reference")
+        try:
+            return self.reference.own_inputs(self.operator, case)
+        except MISFITS as error:
+            raise Unanswered(words_of(error)) from error
+        except MemoryError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise broken(error) from error
+        finally:
+            self.phase("judge")
+
+    def _like(self, p: Parameter, value: Any, drawn: Any) -> Any:
+        """What the author's NAME_inputs returned, in the type and layout of what was drawn."""
+        try:
+            if not isinstance(drawn, torch.Tensor):
+                return {"int": int, "float": float, "bool": bool}.get(p.kind, lambda v: v)(value)
+            value = torch.as_tensor(value).to(drawn.dtype)
+        except (TypeError, ValueError, RuntimeError):
+            raise self._misfit(p, f"is {value!r}, expected {p.type}") from None
+        if value.shape != drawn.shape:
+            raise self._misfit(p, f"has shape {list(value.shape)}, expected {list(drawn.shape)}")
+        if 0 in drawn.stride() and drawn.numel() > 1:
+            return value  # an expanded tensor cannot take other values
+        return drawn.copy_(value)
+
+    def _misfit(self, p: Parameter, words: str) -> ReferenceError:
+        assert self.reference is not None
+        return ReferenceError(f"{self.reference.path}: {self.name}_inputs: {p.name} {words}")
+
+    def _draw_tensor(
+        self, case: Case, p: Parameter, shape: tuple[int, ...], dtype: torch.dtype
+    ) -> torch.Tensor:
+        data = -1 if self.operator.is_whole(case.types) else 0
+        places = p.name in self.offsets or p.name in self.pointers
+        if not places and not is_for_finding(self.operator, p, dtype):
+            return tensor(case, p.name, shape, dtype, data)
+        if dtype.itemsize == 1 and self.reference is not None and case.seed % 2:
+            # Bytes may be data: as indices they are too large, as the reference will say.
+            return tensor(case.but(values=WHOLE.get(case.values, "wide")), p.name, shape, dtype)
+        if p.name in self.offsets:
+            return tensor(case, p.name, shape, dtype, self._below(case, p) + 1, rising=True)
+        if p.name in self.numbers and case.seed % 2:
+            return tensor(case, p.name, shape, dtype, data)
+        return tensor(case, p.name, shape, dtype, self._below(case, p))
+
+    @functools.cached_property
+    def pointers(self) -> dict[str, str]:
+        """By input the dim that its numbers are places in, as far as the reference knows."""
+        return self._ask(find_pointers, self.offsets) or {}
+
+    @functools.cached_property
+    def offsets(self) -> dict[str, str]:
+        """By input the dim that it cuts into segments, as far as the reference knows."""
+        return self._ask(find_offsets) or {}
+
+    @functools.cached_property
+    def numbers(self) -> set[str]:
+        """Inputs of whole numbers that may be anything, as far as the reference knows."""
+        return self._ask(find_numbers, self.offsets, self.pointers) or set()
+
+    @functools.cached_property
+    def large_ints(self) -> set[str]:
+        """Ints that may be as large as they can be, as far as the reference knows."""
+        return self._ask(find_large, self.offsets) or set()
+
+    @functools.cached_property
+    def taken(self) -> dict[str, list[Any]]:
+        """Values of scalars that are numbers, as far as the reference knows them."""
+        return self._ask(find_taken, self.offsets) or {}
+
+    def _ask(self, find: Callable[..., Any], *known: Any) -> Any:
+        """None where there is no reference to ask. One that hangs or dies does so as itself."""
+        if self.reference is None:
+            return None
+        self.phase("reference")
+        found = find(self.operator, self.reference, *known)
+        self.phase("judge")
+        return found
+
+    def _below(self, case: Case, p: Parameter) -> int:
+        dim = self.pointers.get(p.name) or self.offsets.get(p.name)
+        if dim is None:
+            return _smallest(case.dims)
+        return max(case.length(dim), 0 if p.name in self.offsets else 1)
+
+
+def _is_of_floats(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _beyond_all(op: Operator, case: Case) -> bool:
+    """Scalars that nobody may ever give: an eps of 0, or a negative one. What is not finite then hangs on
+    the formula. Of choices, only where nothing infinite goes in."""
+    unusual = [
+        p.kind for p in op.scalars if case.scalars.get(p.name, candidates(p)[0]) != candidates(p)[0]
+    ]
+    finite = case.values not in draw.NOT_FINITE
+    return bool(unusual) and (finite or any(kind in NUMBERS for kind in unusual))
+
+
+def _smallest(dims: dict[str, Any]) -> int:
+    """The smallest dim: below it, an index fits whatever it is for."""
+    sizes = [s for size in dims.values() for s in (size if isinstance(size, tuple) else (size,))]
+    return max(1, min([s for s in sizes if s > 0], default=1))
+
+
+def tensor(
+    case: Case,
+    name: str,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    below: int = 0,
+    rising: bool = False,
+) -> torch.Tensor:
+    """The tensor of a name, drawn from the case's seed."""
+    gen = draw.generator(case.seed, name)
+
+    def make(size: tuple[int, ...]) -> torch.Tensor:
+        drawn = draw.values(case.values, size, dtype, gen, below)
+        return draw.rising(drawn, below - 1, whole=case.seed % 3 > 0) if rising else drawn
+
+    return draw.arrange(case.layouts.get(name), tuple(shape), make, gen)
+
+
+def _is_huge(about: Any) -> bool:
+    """Of which a guarded call keeps the tail alone (src/trial/zone.c)."""
+    shape, kind = about[:2]
+    return math.prod(shape) * DTYPES[kind].itemsize >= HUGE
