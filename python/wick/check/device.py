@@ -179,9 +179,7 @@ def _run_once(
         else:
             args.append(value)
     results = _room_for_results(operator, wanted, shapes, manner.fill, put)
-    keywords: dict[str, Any] = {
-        f"want_{p.name}": w for p, w in zip(operator.outputs, wanted) if p.optional
-    }
+    keywords = operator.wants(wanted)
     if results:
         out = tuple(r.tensor for r in results)
         keywords["out"] = out if len(out) > 1 else out[0]

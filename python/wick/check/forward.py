@@ -57,7 +57,7 @@ class Forward:
         for p in op.inputs:
             if p.name in own and p.name not in case.absent:
                 inputs[p.name] = self._like(p, own[p.name], inputs[p.name])
-        shapes = [None if s is None else (s[0], DTYPES[s[1]]) for s in outputs]
+        shapes = op.results(case)
         in_place = [DTYPES[a[1]] for p, a in zip(op.inputs, about) if p.in_place]
         working = working_type(case, [*(s[1] for s in shapes if s), *in_place])
         wanted = [p.name not in case.unwanted for p in op.outputs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -134,6 +134,15 @@ class Operator:
         """Shapes and types of a case's inputs and outputs, and the bytes moved; raises RuntimeError
         where the sizes do not fit the signature."""
         return _wick.plan(self.namespace, self.name, case.dims, case.types, case.absent)
+
+    def results(self, case: Case) -> list[tuple[tuple[int, ...], torch.dtype] | None]:
+        """Shape and type of each output; None of a number."""
+        _, outputs, _, _ = self.plan(case)
+        return [None if s is None else (s[0], DTYPES[s[1]]) for s in outputs]
+
+    def wants(self, wanted: Sequence[bool]) -> dict[str, Any]:
+        """The keywords that say so, of those that can be left out."""
+        return {f"want_{p.name}": w for p, w in zip(self.outputs, wanted) if p.optional}
 
     def fits(self, case: Case) -> bool:
         try:

@@ -286,16 +286,17 @@ class ByWidest(Oracle):
         """Whatever the voice, the operator runs in its widest type: the inputs are what differs."""
         kinds = {n: widest(self.operator, n, k) or k for n, k in self.case.types.items()}
         case = self.case.but(types=kinds)
-        about, shapes, _, _ = self.operator.plan(case)
+        about, _, _, _ = self.operator.plan(case)
         values = [
             inputs[p.name].to(DTYPES[a[1]])
             if isinstance(inputs[p.name], torch.Tensor)
             else inputs[p.name]
             for p, a in zip(self.operator.inputs, about)
         ]
-        sizes = [None if s is None else (s[0], DTYPES[s[1]]) for s in shapes]
         wanted = [p.name not in case.unwanted for p in self.operator.outputs]
-        outcome = guarded.run(self.operator, values, wanted, sizes, guarded.Manner())
+        outcome = guarded.run(
+            self.operator, values, wanted, self.operator.results(case), guarded.Manner()
+        )
         if outcome.refused:
             raise Unanswered(outcome.message)
         return outcome.results

@@ -16,7 +16,7 @@ from ..call import Call, Unfit, answered
 from ..case import Case, Size
 from ..finding import Result, skip
 from ..forward import Forward
-from ..operator import DTYPES, Operator, Parameter
+from ..operator import Operator, Parameter
 from ..oracle import Unanswered
 
 ROWS = 3
@@ -59,8 +59,7 @@ def _judge_row(
 ) -> None:
     op = call.operator
     values = [1 if p.dim == dim else _row(v, p, dim, row) for p, v in zip(op.inputs, call.values)]
-    _, outputs, _, _ = op.plan(case.with_dim(dim, _size(op, dim, 1)))
-    shapes = [None if s is None else (s[0], DTYPES[s[1]]) for s in outputs]
+    shapes = op.results(case.with_dim(dim, _size(op, dim, 1)))
     call.phase("operator")
     alone = guarded.run(op, values, call.wanted, shapes, guarded.Manner())
     call.phase("judge")

@@ -119,7 +119,7 @@ def judge_opcheck(subject: Forward, case: Case) -> Result:
         else v
         for k, v in enumerate(call.on_device())
     ]
-    keywords = {f"want_{p.name}": w for p, w in zip(op.outputs, call.wanted) if p.optional}
+    keywords = op.wants(call.wanted)
     result.judged.append("opcheck")
     call.phase("operator")
     said = torch.library.opcheck(op.overload, tuple(values), keywords, raise_exception=False)

@@ -412,11 +412,9 @@ def _call(subject: Forward | Backward, case: Case, values: list[Any]) -> guarded
     op = subject.operator
     if subject.device.type != "cpu":
         return _call_on(op, values, subject.phase, subject.device)
-    _, outputs, _, _ = op.plan(case)
-    shapes = [None if s is None else (s[0], DTYPES[s[1]]) for s in outputs]
     subject.phase("operator")
     manner = Manner(threads=2, order=AT_ONCE)
-    outcome = guarded.run(op, values, [True] * len(op.outputs), shapes, manner)
+    outcome = guarded.run(op, values, [True] * len(op.outputs), op.results(case), manner)
     subject.phase("judge")
     return outcome
 

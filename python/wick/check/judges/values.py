@@ -213,7 +213,7 @@ def _judge_doors(call: Call, case: Case, expected: list[Any], result: Result) ->
     op = call.operator
     for door in (op.function, op.overload):
         values = _own_copies(call)
-        keywords = {f"want_{p.name}": w for p, w in zip(op.outputs, call.wanted) if p.optional}
+        keywords = op.wants(call.wanted)
         call.phase("operator")
         try:
             given = door(*values, **keywords)
