@@ -747,6 +747,33 @@ def test_huge_scratch_in_planes_is_not_taken_for_a_fault(write: Callable[..., Pa
     assert any("parts of scratch" in words for words, _ in lines(report))
 
 
+SQUARE = """\
+#include <wick/op.h>
+WICK_OP(square, "h: T[H], w: T[H*4, H+1] -> y: T[H*4] where T: i8");
+WICK_IMPL wick_status square_cpu(wick_ctx *ctx, const T *h, const T *w, T *y, int64_t H)
+{
+    (void)ctx;
+    for (int64_t g = 0; g < 4 * H; g++) {
+        int64_t s = w[g * (H + 1) + H];
+        for (int64_t k = H - 1; k < H && k >= 0; k++)
+            s += h[k] * w[g * (H + 1) + k];
+        y[g] = (T)s;
+    }
+    return WICK_OK;
+}
+"""
+SQUARE_RULE = """\
+def square(h, w):
+    y = w[:, -1] if len(h) == 0 else w[:, -1] + h[-1] * w[:, -2]
+    return (y + 128) % 256 - 128
+"""
+
+
+def test_what_grows_as_a_square_is_huge_too(write: Callable[..., Path]) -> None:
+    report = judged(write(SQUARE, SQUARE_RULE, "square"), only=["huge"], depth="default")
+    assert report.code == 0, report.unjudged() + report.faults
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_each_of_several_files_is_judged_as_if_alone(write: Callable[..., Path], jobs: int) -> None:
     """A fault is shown again in a process that has called nothing. It is not the next file's."""
