@@ -296,10 +296,10 @@ def _holds(value: Any, more: int) -> bool:
 
 
 def _is_memory(op: Operator, case: Case) -> bool:
-    """All of its tensors, as far as the plan knows them: none is folded, and all may be written."""
+    """None of its tensors is folded or takes long to fill, as far as the plan knows them."""
     inputs, outputs, _, _ = op.plan(case)
     there = [a for a in (*inputs, *outputs) if a and a[1]]
-    return all(math.prod(a[0]) * DTYPES[a[1]].itemsize < LARGE for a in there)
+    return all(math.prod(a[0]) * DTYPES[a[1]].itemsize < LARGE // 4 for a in there)
 
 
 def _moves(
