@@ -747,7 +747,7 @@ def test_huge_scratch_in_planes_is_not_taken_for_a_fault(write: Callable[..., Pa
     assert any("parts of scratch" in words for words, _ in lines(report))
 
 
-SQUARE = """\
+GROWING = """\
 #include <wick/op.h>
 WICK_OP(square, "h: T[H], w: T[H*4, H+1] -> y: T[H*4] where T: i8");
 WICK_IMPL wick_status square_cpu(wick_ctx *ctx, const T *h, const T *w, T *y, int64_t H)
@@ -762,7 +762,7 @@ WICK_IMPL wick_status square_cpu(wick_ctx *ctx, const T *h, const T *w, T *y, in
     return WICK_OK;
 }
 """
-SQUARE_RULE = """\
+GROWING_RULE = """\
 def square(h, w):
     y = w[:, -1] if len(h) == 0 else w[:, -1] + h[-1] * w[:, -2]
     return (y + 128) % 256 - 128
@@ -770,7 +770,7 @@ def square(h, w):
 
 
 def test_what_grows_as_a_square_is_huge_too(write: Callable[..., Path]) -> None:
-    report = judged(write(SQUARE, SQUARE_RULE, "square"), only=["huge"], depth="default")
+    report = judged(write(GROWING, GROWING_RULE, "square"), only=["huge"], depth="default")
     assert report.code == 0, report.unjudged() + report.faults
 
 

@@ -361,15 +361,18 @@ def _padded(
 ) -> list[Any]:
     """The same with zeros in front."""
     about, _, _, _ = op.plan(case)
-    values: list[Any] = []
-    for p, a, value in zip(op.inputs, about, tail):
-        if isinstance(value, torch.Tensor) and math.prod(a[0]) > value.numel():
-            x = torch.zeros(tuple(a[0]), dtype=value.dtype, device=device)
-            x.view(-1)[-value.numel() :] = value.flatten().to(x.device)
-            values.append(x)
-        else:
-            values.append(_size_or(p, a, case, value))
-    return values
+    return [
+        _pad(value, a[0], device)
+        if isinstance(value, torch.Tensor) and math.prod(a[0]) > value.numel()
+        else _size_or(p, a, case, value)
+        for p, a, value in zip(op.inputs, about, tail)
+    ]
+
+
+def _pad(value: torch.Tensor, shape: Any, device: torch.device | None = None) -> torch.Tensor:
+    x = torch.zeros(tuple(shape), dtype=value.dtype, device=device)
+    x.view(-1)[-value.numel() :] = value.flatten().to(x.device)
+    return x
 
 
 def _size_or(p: Any, about: Any, case: Case, value: Any) -> Any:
@@ -390,7 +393,7 @@ def _huge_inputs(op: Operator, case: Case, tail: list[Any]) -> list[Any]:
                 ctypes.memmove(address + n - raw.numel(), raw.data_ptr(), raw.numel())
             values.append(Zone(address, tuple(a[0]), value.dtype))
         elif n and math.prod(a[0]) != value.numel():
-            values.append(_padded(op, case, tail)[len(values)])
+            values.append(_pad(value, a[0]))
         else:
             values.append(_size_or(p, a, case, value))
     return values
