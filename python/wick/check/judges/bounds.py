@@ -10,7 +10,7 @@ from ..finding import Result, skip
 from ..forward import Forward
 from ..guarded import Manner
 from ..oracle import Unanswered, cast_floats
-from ..phases import OUTSIDE
+from ..phases import BEYOND, OUTSIDE
 from .values import unwritten
 
 # Where no memory is, also when cut to 32 bits; in a narrow type as far as it goes, which ends in a guard.
@@ -44,8 +44,8 @@ def judge_bounds(subject: Forward, case: Case) -> Result:
             if any(_has_answer(call, name, _with(places, one)) for one in (outside, first)):
                 continue
             if looks:  # an end beside a tensor says more than one far away
-                _with_place(call, k, first).run(Manner(at_end=first > 0))
-            phase = "operator" if looks else OUTSIDE
+                _with_place(call, k, first).run(Manner(at_end=first > 0), BEYOND)
+            phase = BEYOND if looks else OUTSIDE
             far_off = _with_place(call, k, outside)
             survived = far_off.run(phase=phase)
             if not survived.refused:
