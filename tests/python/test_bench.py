@@ -569,6 +569,20 @@ def test_baselines_that_return_something_else_are_named(folder: Path, host: Host
     assert table.notes([a_row(unlike=found)])[0] == f"half: {found['half']}"
 
 
+def test_a_baseline_that_changes_its_input_takes_no_part(folder: Path, host: Host) -> None:
+    reference = source_in(folder).with_suffix(".py")
+    more = "def OP_baseline_rude(x, by): return x.mul_(by)\n"
+    reference.write_text(reference.read_text() + more.replace("OP", source_in(folder).stem))
+    operator = operator_in(folder)
+    case = operator.cases(("f32",))[0]
+    call = rows.make_call(operator, case, host, 0)
+    before = call.arguments["x"].clone()
+    field = contenders.field(operator, case, call, host, ("rude", "eager"), 0)
+    assert field.missing == {"rude": "changes x, which others get as well"}
+    assert [c.name for c in field.contenders] == ["wick", "out=", "eager"]
+    torch.testing.assert_close(call.arguments["x"], before, rtol=0, atol=0)
+
+
 def test_a_result_in_place_is_not_compared_with_itself(host: Host) -> None:
     operator = target.find(["add_out"], None, None)[0]
     case = Case({"N": (4,)}, {"T": "f32"})

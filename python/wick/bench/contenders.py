@@ -203,6 +203,25 @@ def resetter(call: Call) -> Callable[[], None] | None:
     return reset
 
 
+def _versions(call: Call) -> dict[str, int]:
+    """How often each input that nobody is to write has been written, by torch's count."""
+    return {
+        name: value._version
+        for name, value in call.arguments.items()
+        if isinstance(value, torch.Tensor) and name not in call.in_place
+    }
+
+
+def _put_back(
+    names: list[str], call: Call, operator: Operator, case: Case, device: str, seed: int
+) -> None:
+    """As they were drawn."""
+    about = (operator.namespace, operator.name, operator.parameters)
+    again = inputs.make(*about, case, device, seed, operator.inputs())
+    for name in names:
+        call.arguments[name].detach().copy_(again.arguments[name])
+
+
 def field(
     operator: Operator,
     case: Case,
@@ -228,10 +247,16 @@ def field(
         if isinstance(make, str):
             missing[name] = make
             continue
+        before = _versions(call)
         try:
             contender = make()
             device.learn(contender.call)
-            contenders.append(contender)
+            changed = [n for n, version in _versions(call).items() if version != before[n]]
+            if changed:
+                missing[name] = f"changes {' and '.join(changed)}, which others get as well"
+                _put_back(changed, call, operator, case, device.name, seed)
+            else:
+                contenders.append(contender)
         except (Exception, SystemExit) as error:  # a baseline's own: any kind
             said = str(error).strip().splitlines()
             missing[name] = f"{type(error).__name__}: {said[0] if said else ''}"[:200]
