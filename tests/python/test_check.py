@@ -749,11 +749,11 @@ def test_huge_scratch_in_planes_is_not_taken_for_a_fault(write: Callable[..., Pa
 
 GROWING = """\
 #include <wick/op.h>
-WICK_OP(square, "h: T[H], w: T[H*4, H+1] -> y: T[H*4] where T: i8");
+WICK_OP(square, "h: T[H], w: T[H*4, H+1] -> y: T[H*4] where T: i16");
 WICK_IMPL wick_status square_cpu(wick_ctx *ctx, const T *h, const T *w, T *y, int64_t H)
 {
     (void)ctx;
-    for (int64_t g = 0; g < 4 * H; g++) {
+    for (int64_t g = 0; g < (FAULT ? (int32_t)(4 * H * (H + 1)) / (H + 1) : 4 * H); g++) {
         int64_t s = w[g * (H + 1) + H];
         for (int64_t k = H - 1; k < H && k >= 0; k++)
             s += h[k] * w[g * (H + 1) + k];
@@ -765,13 +765,15 @@ WICK_IMPL wick_status square_cpu(wick_ctx *ctx, const T *h, const T *w, T *y, in
 GROWING_RULE = """\
 def square(h, w):
     y = w[:, -1] if len(h) == 0 else w[:, -1] + h[-1] * w[:, -2]
-    return (y + 128) % 256 - 128
+    return (y + 32768) % 65536 - 32768
 """
 
 
 def test_what_grows_as_a_square_is_huge_too(write: Callable[..., Path]) -> None:
-    report = judged(write(GROWING, GROWING_RULE, "square"), only=["huge"], depth="default")
-    assert report.code == 0, report.unjudged() + report.faults
+    path = write(GROWING, GROWING_RULE, "square")
+    assert judged(path, ("-DFAULT=0",), only=["huge"], depth="default").code == 0
+    report = judged(path, ("-DFAULT=1",), only=["huge"], depth="default")
+    assert [f.kind for f in report.faults] == ["unwritten-y"], report.faults
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

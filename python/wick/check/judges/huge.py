@@ -209,7 +209,7 @@ def judge_huge(subject: Forward | Backward, case: Case) -> Result:
             result.findings += found.findings
     if not alone:
         result.notes.append(
-            "huge: rows (or parts of scratch) hang together, only that it does not crash was judged"
+            "huge: rows (or parts of scratch) hang together: judged was whether results are written"
         )
     return result
 
@@ -266,7 +266,24 @@ def _judge_case(subject: Forward | Backward, case: Case, only_alone: bool) -> tu
                     f"last {ROWS} rows alone",
                     _first_difference(name, got, wanted, move * front),
                 )
+        if device.type == "cpu" and not result.findings:
+            _judge_written(op, case, dim, outcome, result)
     return result, bool(known)
+
+
+def _judge_written(
+    op: Operator, case: Case, dim: str, outcome: guarded.Outcome, result: Result
+) -> None:
+    """Whatever its values should be, the end of a result is not what was there before the call."""
+    for p, got in zip(op.outputs, outcome.results):
+        if not isinstance(got, torch.Tensor) or got.numel() == 0:
+            continue
+        if got.element_size() == 1:  # the largest one, by saturation say
+            continue
+        end = got.contiguous().view(-1)[-ROWS:]
+        if bool((end.view(torch.uint8) == Manner.fill).all()):
+            title = f"the end of {p.name} is not written where a tensor has more than 2^31 elements"
+            result.add("huge", f"unwritten-{p.name}", title, f"dim {dim} = {case.dims[dim]}")
 
 
 def _pointers(subject: Forward | Backward, dim: str, tail: list[Any], front: int) -> list[int]:
