@@ -1119,6 +1119,15 @@ def test_more_time_is_used_for_more_seeds(write: Callable[..., Path]) -> None:
     assert more.cases > once.cases and more.code == 0
 
 
+def test_the_first_fault_is_one(write: Callable[..., Path]) -> None:
+    path = write(
+        TRIPLE.replace("(T)(by * x[i])", "(FAULT == 2 ? x[i < 3 ? 2 : i] : (T)(by * x[i]))")
+    )
+    everything = judged(path, ("-DFAULT=2",), depth="default")
+    assert {f.judge for f in everything.faults} == {"forward", "memory"}
+    assert len(judged(path, ("-DFAULT=2",), first=True, jobs=2).faults) == 1
+
+
 def test_another_seed_draws_other_cases(write: Callable[..., Path]) -> None:
     path = write(TRIPLE.replace("FAULT == 1 && i == 12", "x[0] > 0.3f && x[0] < 0.6f"))
     found = {

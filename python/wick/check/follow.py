@@ -44,6 +44,8 @@ class Follower:
         with self.lock:
             if any(_is(f, job, finding) for f in self.report.faults):
                 return
+            if self.options.first and self.report.has_fault(job.subject.target):
+                return  # others were at it at the same time
             fault = Fault(
                 job.subject.target,
                 job.subject.name,

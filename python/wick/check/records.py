@@ -106,6 +106,9 @@ class Report:
     cases: int = 0
     interrupted: bool = False
 
+    def has_fault(self, target: Target) -> bool:
+        return any(f.target == target for f in self.faults)
+
     def unjudged(self) -> list[str]:
         """What was to be judged and could not be."""
         found = [f"{target.label}: {words}" for target, words in self.errors]

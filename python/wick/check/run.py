@@ -243,7 +243,7 @@ class Run:
 
     def _left_out(self, job: Job, case: Case) -> bool:
         tally = job.subject.tally(f"skipped-{job.judge}")
-        if tally.stopped or (self.options.first and self._has_fault(job.subject.target)):
+        if tally.stopped or (self.options.first and self.report.has_fault(job.subject.target)):
             return True
         why = job.subject.pace.why_not(job.judge, case)
         if why:
@@ -253,9 +253,6 @@ class Run:
     def _dies(self, subject: Subject) -> bool:
         about = (subject.target, subject.name)
         return any((f.target, f.subject) == about and f.kind in DEATHS for f in self.report.faults)
-
-    def _has_fault(self, target: Target) -> bool:
-        return any(f.target == target for f in self.report.faults)
 
     def _skip(self, job: Job, words: str) -> None:
         with self.lock:
