@@ -30,7 +30,7 @@ USUAL = (
     *(7000, 8000, 8192, 9999, 10_000, 12_288, 16_384, 20_000, 32_768, 50_000, 65_536, 100_000),
 )
 LARGE = (65_535, 65_537, 131_073, 300_007, 1_048_579)
-LARGE_VALUES = ("normal", "wide", "positive", "ties", "ties")  # sums of ties are exact
+LARGE_VALUES = ("ties", "wide", "positive", "wide", "ties")  # sums of ties are exact
 TILES = (530, 270, 70)  # two dims are as large as that
 SQUARE = 70
 PACK = 16  # elements that are loaded at once, at most
