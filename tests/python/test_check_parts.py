@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 import wick
 from wick.check import device, draw, fences, guarded, loaded, shrink, worker
-from wick.check.backward import MORE, Backward, _moved
+from wick.check.backward import MORE, Backward, _apart, _moved
 from wick.check.call import Unfit
 from wick.check.case import Case, CaseError
 from wick.check.compare import SAFETY, SAFETY_GRADIENT, judge
@@ -222,6 +222,13 @@ def test_a_saved_output_is_moved_as_its_rounding_moved_it() -> None:
     assert (at_random > 0).any() and (at_random < 0).any()
     far_off = _moved(value, exact + 1, None).double() - value
     assert (far_off.abs() <= MORE * step + step).all()
+
+
+def test_what_a_rounding_makes_infinite_has_moved_to_the_end_of_the_range() -> None:
+    inf, nan = float("inf"), float("nan")
+    a = torch.tensor([1.0, inf, inf, 65000.0, nan, -inf], dtype=torch.float16)
+    b = torch.tensor([2.0, inf, 65000.0, inf, 1.0, inf], dtype=torch.float16)
+    assert _apart(a, b).tolist() == [1.0, 0.0, -512.0, 512.0, 0.0, 0.0]
 
 
 def test_integers_are_as_large_as_nothing_rounds_them() -> None:

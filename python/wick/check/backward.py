@@ -5,6 +5,7 @@ by the operator itself. A case is always the forward's.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -183,8 +184,10 @@ def _sensitivity(call: Call, feeds: list[Any], exact: list[Any]) -> list[list[An
 
 
 def _apart(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """What was not finite before has not moved."""
-    return torch.where(a.isfinite(), b.double() - a.double(), 0.0)
+    """NaN has not moved; what became infinite, or was, as far as to the end of the type's range."""
+    most = torch.finfo(a.dtype).max if a.is_floating_point() else math.inf
+    moved = b.double().clamp(-most, most) - a.double().clamp(-most, most)
+    return torch.where(moved.isnan() | (a.isinf() & b.isinf()), 0.0, moved)
 
 
 def _moved(value: torch.Tensor, before: Any, gen: torch.Generator | None) -> torch.Tensor:
