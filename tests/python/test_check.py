@@ -917,6 +917,47 @@ def test_the_gradient_of_a_gradient_is_judged(write: Callable[..., Path]) -> Non
     assert report.faults[0].case.dims["N"] == 65
 
 
+SCALED = """\
+#include <wick/op.h>
+WICK_OP(scaled, "x: T[N], by: float = 1.0 -> y: T[N] where T: f64");
+WICK_OP(scaled_backward, "dy: T[N], by: float -> dx: T[N]");
+WICK_IMPL wick_status scaled_cpu(wick_ctx *ctx, const T *x, double by, T *y, int64_t N)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < N; i++)
+        y[i] = by * x[i];
+    return WICK_OK;
+}
+WICK_IMPL wick_status scaled_backward_cpu(wick_ctx *ctx, const T *dy, double by, T *dx, int64_t N)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < N; i++)
+        dx[i] = (FAULT ? 2 : 1) * by * dy[i];
+    return WICK_OK;
+}
+"""
+SCALED_RULE = """\
+def scaled(x, by=1.0):
+    twice = 2 * by * x  # whose gradient it has
+    return by * x if %s else twice - (twice - by * x).detach()
+"""
+
+
+@pytest.mark.parametrize(
+    "right, fault, code",
+    [("by == 1", 0, 0), ("by == 1", 1, 1), ("False", 0, 1), ("True", 1, 1), ("True", 0, 0)],
+)
+def test_a_reference_may_be_to_blame_for_scalars_that_nobody_gives(
+    write: Callable[..., Path], right: str, fault: int, code: int
+) -> None:
+    """And for these alone: what it says of the usual ones, it means."""
+    path = write(SCALED, SCALED_RULE % right, "scaled")
+    report = judged(path, (f"-DFAULT={fault}",), only=["gradient"])
+    assert report.code == code, report.faults
+    noted = any("the reference's gradient fails gradcheck" in words for words, _ in lines(report))
+    assert noted == (right == "by == 1" and not fault)
+
+
 CENTRED = """\
 #include <wick/op.h>
 WICK_OP(centred, "x: T[N, C] -> y: T[N, C] where T: f32 batch DIM");

@@ -29,6 +29,7 @@ from .judges import (
     batch,
     bounds,
     doors,
+    doubt,
     huge,
     leaks,
     second,
@@ -265,6 +266,7 @@ class Loaded:
         guarded.seconds.clear()
         try:
             result = self._judge(request["judge"], subject, case, set(request["only"]))
+            doubt.leave_doubtful(subject.forward, case, result)
         except guarded.TooSlow as why:
             result = Result(skipped=str(why))
         for line in dict.fromkeys(guarded.left):  # told at once: the next call finds it so

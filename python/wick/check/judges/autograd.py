@@ -79,7 +79,7 @@ def floats(results: Sequence[Any], only: list[bool] | None) -> tuple[torch.Tenso
     )
 
 
-def _leaves(call: Call, names: list[str]) -> list[torch.Tensor]:
+def leaves_of(call: Call, names: list[str]) -> list[torch.Tensor]:
     values = dict(zip([p.name for p in call.operator.inputs], call.on_device()))
     return [values[name].detach().clone().requires_grad_() for name in names]
 
@@ -147,7 +147,7 @@ def _judge_arriving(
                 expected = oracle.exact()
         except Unanswered:
             return
-        leaves = _leaves(call, names)
+        leaves = leaves_of(call, names)
         call.phase("operator")
         try:
             outputs = calls(call, names, call.on_device())(*leaves)
@@ -235,27 +235,27 @@ def _judge_differences(
     subject: Forward, case: Case, call: Call, names: list[str], result: Result
 ) -> None:
     """gradcheck. Where it does not take the reference either, the function has no such gradient."""
-    leaves = _leaves(call, names)
+    leaves = leaves_of(call, names)
     if not leaves or not any(leaf.numel() for leaf in leaves):
         return
     only = differentiable(subject, case, call, names)
     if only is not None and not any(only):
         return
-    reference = _reference_function(subject, case, call, names)
+    reference = reference_function(subject, case, call, names)
     checks = [torch.autograd.gradcheck]
     if has_second_gradient(subject.operator):
         checks.append(torch.autograd.gradgradcheck)
     for check in checks:
         name = check.__name__
         call.phase("operator")
-        said = _objection(check, calls(call, names, call.on_device(), only), leaves)
+        said = objection(check, calls(call, names, call.on_device(), only), leaves)
         call.phase("judge")
         if not said:
             continue
         if subject.reference is not None:
             call.phase("reference")
             here = [leaf.detach().cpu().requires_grad_() for leaf in leaves]  # as all its inputs
-            other = _objection(check, lambda *leaves: floats(reference(*leaves), only), here)
+            other = objection(check, lambda *leaves: floats(reference(*leaves), only), here)
             call.phase("judge")
             if other:
                 result.notes.append(f"{name} does not take the reference either: not judged by it")
@@ -270,7 +270,7 @@ def has_second_gradient(op: Operator) -> bool:
     return Operator(op.namespace, op.gradient.backward).gradient is not None
 
 
-def _objection(
+def objection(
     check: Callable[..., bool], function: Callable[..., Any], leaves: list[torch.Tensor]
 ) -> str:
     """What torch's check says against it; "" if nothing."""
@@ -281,7 +281,7 @@ def _objection(
     return ""
 
 
-def _reference_function(
+def reference_function(
     subject: Forward, case: Case, call: Call, names: list[str]
 ) -> Callable[..., Any]:
     inputs = dict(zip([p.name for p in subject.operator.inputs], call.values))
@@ -299,10 +299,10 @@ def differentiable(subject: Forward, case: Case, call: Call, names: list[str]) -
     for the backward alone. None where nobody knows."""
     if subject.reference is None:
         return None
-    leaves = [leaf.cpu().detach().requires_grad_() for leaf in _leaves(call, names)]
+    leaves = [leaf.cpu().detach().requires_grad_() for leaf in leaves_of(call, names)]
     try:
         with call.asking(), torch.enable_grad():
-            results = _reference_function(subject, case, call, names)(*leaves)
+            results = reference_function(subject, case, call, names)(*leaves)
     except (Unanswered, MemoryError):
         return None
     return [isinstance(r, torch.Tensor) and r.requires_grad for r in results]
