@@ -304,7 +304,10 @@ class Run:
             result = Result()  # it does so with other numbers as well
         with self.lock:
             self._count(job, result)
-        for finding in {(f.judge, f.kind): f for f in reversed(result.findings)}.values():
+        once: dict[tuple[str, str], Finding] = {}
+        for finding in result.findings:
+            once.setdefault((finding.judge, finding.kind), finding)
+        for finding in once.values():
             self.follower.follow(worker, job, case, finding)
 
     def _count(self, job: Job, result: Result) -> None:
