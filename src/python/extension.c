@@ -263,7 +263,11 @@ static void tell(const char *event, const char *file, const char *detail)
 {
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *done = PyObject_CallMethod(extension.helpers, "tell", "sss", event, file, detail);
-    if (!done) PyErr_Clear(); /* nobody is waiting for the answer */
+    if (!done) { /* nobody is waiting for the answer; but Ctrl-C is meant for whoever loads */
+        bool stop = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
+        PyErr_Clear();
+        if (stop) PyErr_SetInterrupt();
+    }
     Py_XDECREF(done);
     PyGILState_Release(gil);
 }

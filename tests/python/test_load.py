@@ -6,6 +6,7 @@ import inspect
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import torch
 from support import ADD, HEAD, Made, build_module, fresh, spell
 
 import wick
+from wick import _calls
 
 Maker = Callable[..., Made]
 Source = Callable[..., tuple[str, Path]]
@@ -275,3 +277,21 @@ def test_nothing_is_left_in_the_temporary_folder(
     with pytest.raises(wick.BuildError):
         wick.load(path)
     assert list(empty.iterdir()) == []
+
+
+def test_ctrl_c_while_it_builds_is_heard(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What arrives while C waits for the compiler is raised by the first Python code that runs: ours, which
+    C tells that the build is done."""
+    _, path = source(ADD)
+    told = []
+
+    def tell(event: str, file: str, detail: str) -> None:
+        told.append(event)
+        if event == "finished":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(_calls, "tell", tell)
+    with pytest.raises(KeyboardInterrupt):
+        wick.load(path)
+        time.sleep(0)  # the next thing that Python does
+    assert told == ["started", "finished"]
