@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -1993,7 +1994,11 @@ def test_a_signal_ends_both_processes(tmp_path: Path, number: int, code: int) ->
     script = Path(wick.__file__).parent / "cli_bench.py"
     (tmp_path / "slow.c").write_text(KILLER.replace("killer", "slow").replace("HOW", "sleep(60)"))
     command = [sys.executable, str(script), "slow.c", *QUICK, "--size", "N=9"]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
+    # A shell starts what runs in the background with Ctrl-C ignored, and that is handed on.
+    as_usual = partial(signal.signal, number, signal.SIG_DFL)
+    with subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, preexec_fn=as_usual
+    ) as running:
         children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
         deadline = time.monotonic() + 60
         while not children.read_text() and time.monotonic() < deadline:
