@@ -958,6 +958,25 @@ def test_a_reference_may_be_to_blame_for_scalars_that_nobody_gives(
     assert noted == (right == "by == 1" and not fault)
 
 
+def test_a_reference_that_refuses_what_is_a_little_different_is_no_mistake(
+    write: Callable[..., Path],
+) -> None:
+    """Finite differences ask it for just that. What the operator has wrong is told as before."""
+    rule = (
+        "import torch\n"
+        "def scaled(x, by=1.0):\n"
+        "    if (8 * x != (8 * x).round()).any():\n"
+        "        raise ValueError('eighths alone')\n"
+        "    return by * x\n"
+        "def scaled_inputs(N):\n"
+        "    return {'x': torch.randint(-9, 9, (N,)) / 8}\n"
+    )
+    path = write(SCALED, rule, "scaled")
+    assert judged(path, ("-DFAULT=0",), only=["gradient"]).code == 0
+    report = judged(path, ("-DFAULT=1",), only=["gradient"])
+    assert report.code == 1 and not report.errors, report.errors
+
+
 CENTRED = """\
 #include <wick/op.h>
 WICK_OP(centred, "x: T[N, C] -> y: T[N, C] where T: f32 batch DIM");

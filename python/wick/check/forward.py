@@ -42,7 +42,7 @@ class Forward:
         self.device = device
         self.name = operator.name
         self.forward = self  # of its backward, too
-        self.doubts: dict[Any, bool] = {}  # by scalars, of judges/doubt.py
+        self.doubts: dict[Any, bool] = {}  # by scalars and what is absent, of judges/doubt.py
         self.times_for_cuts: dict[str, int] = {}  # by dim, of judges/threads.py
 
     def prepare(self, case: Case) -> Call:

@@ -6,6 +6,8 @@ threads.py     threads: and however its loops are cut, and whoever else calls it
 shared.py      threads: and nothing that one piece or caller writes is another's as well
 leaks.py       leak: and leaves nothing behind
 autograd.py    gradient: as torch calls it, checked by finite differences
+second.py      gradient: and so is the gradient of the gradient
+doubt.py       gradient: whose fault a difference is, where the reference has a wrong gradient itself
 doors.py       refuse: wrong calls get an error; opcheck: torch's own tests of an operator
 bounds.py      refuse: and so do places right behind the end of what they are in
 batch.py       opcheck: rows of `batch` dims are what they are among others
