@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -891,11 +892,24 @@ def test_huge_cases_are_huge() -> None:
             2 if name == "reduce_sum_dim" else 1
         )  # what is summed up is long as well
         for case in cases:
-            assert case.types == {"T": "f16"}
+            assert case.types == {"T": "f32"}
             assert 2**31 < _most_elements(operator, case) < 2**31 + 2**23, name
         first, *others = plan_huge(operator, unsigned=True)
         assert 2**32 < _most_elements(operator, first) < 2**32 + 2**23, name
         assert others == cases[1:]
+
+
+def test_huge_cases_are_of_types_that_are_asked_for_and_quick_or_small() -> None:
+    operator = Operator("wick", "scale_bias_relu")
+
+    def types(**about: Any) -> set[str]:
+        return {case.types["T"] for case in plan_huge(operator, **about)}
+
+    assert types() == {"f32"}  # nothing is converted
+    assert types(packs=True) == {"f16"}  # on a GPU, where memory is what it is
+    assert types(asked=("f64", "bf16")) == {"f64"}
+    assert types(asked=("bf16",)) == types(asked=("bf16",), packs=True) == {"bf16"}
+    assert types(asked=("i8",)) == {"f32"}  # it has none of these
 
 
 def _most_elements(operator: Operator, case: Case) -> int:
@@ -918,6 +932,28 @@ def test_dims_that_nothing_ties_together_are_huge_each(make: Any) -> None:
 
     assert large(packs=False) == ["C", "K", "M", "N"]  # no result has C: it is summed up
     assert sorted(set(large(packs=True))) == ["K", "M", "N"]
+
+
+def test_sizes_of_many_dims_are_not_all_large_at_once(make: Any) -> None:
+    made = make(
+        'WICK_OP(OP, "x: f32[B, C, H, W], w: f32[O, C, K, L] -> y: f32[B, O, H-K+1, W-L+1]");\n'
+        "WICK_IMPL wick_status OP_cpu(wick_ctx *c, const float *x, const float *w, float *y, int64_t B,\n"
+        "                             int64_t C, int64_t H, int64_t W, int64_t O, int64_t K, int64_t L)\n"
+        "{ (void)c, (void)x, (void)w, (void)y, (void)B, (void)C, (void)H, (void)W, (void)O, (void)K, (void)L;\n"
+        "  return WICK_OK; }\n"
+    )
+    operator = Operator("local", made.name)
+    cases = list(Planner(operator, 0).sizes())
+    fit = [case for case in cases if operator.fits(case)]
+    assert max(case.numel for case in fit) <= 1_000_000_000
+    assert sorted(case.numel for case in fit)[-len(fit) // 50] <= 50_000_000  # but for windows
+    for name in operator.dims:  # a window of 513 needs as much room
+        assert 513 in {case.dims[name] for case in fit}
+    results = [operator.plan(case)[1][0][0] for case in fit]
+    for axis in range(4):  # 100 columns are left, however long the row was
+        assert {*range(131), 768} <= {shape[axis] for shape in results}
+    for pair in itertools.combinations(operator.dims, 2):
+        assert any(min(case.dims[name] for name in pair) >= 70 for case in fit), pair
 
 
 def test_a_dim_that_leaves_a_whole_number_is_huge_as_well(make: Any) -> None:

@@ -76,6 +76,13 @@ def place(
     return Placed(name, _copied(x, buffer[start:end]), buffer, start, end, pattern)
 
 
+def moved(x: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """x on the device in the same layout; to() would make most of them dense."""
+    if x.device == device:
+        return x
+    return _copied(x, torch.empty(_span(x) * x.element_size(), dtype=torch.uint8, device=device))
+
+
 def _copied(x: torch.Tensor, to: torch.Tensor) -> torch.Tensor:
     """x in the same layout in those bytes."""
     flat = to.view(x.dtype)

@@ -247,8 +247,8 @@ class Loaded:
             if here and batch.batch_dims(own):
                 yield "batch", {"opcheck"}, itertools.islice(plan.tiny(1, usual=True), 2)
         if depth != "quick":
-            unsigned = here and not backward
-            yield "huge", {"huge"}, iter(huge.plan_huge(own, packs=not here, unsigned=unsigned))
+            cases = huge.plan_huge(own, not here, unsigned=here and not backward, asked=types)
+            yield "huge", {"huge"}, iter(cases)
 
     @functools.cached_property
     def _can_be_watched(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -109,6 +109,11 @@ class Operator:
     @property
     def tensors(self) -> list[Parameter]:
         return [p for p in self.inputs if p.is_tensor]
+
+    def kinds_of(self, variable: str, asked: Collection[str]) -> list[str]:
+        """The element types that it may be: those asked for, and all if it has none of these."""
+        kinds = self.variables[variable]
+        return [k for k in kinds if k in asked] or kinds
 
     @property
     def counted_dims(self) -> list[str]:

@@ -34,8 +34,10 @@ LARGE_VALUES = ("ties", "wide", "positive", "wide", "ties")  # sums of ties are 
 TILES = (530, 270, 70)  # two dims are as large as that
 SQUARE = 70
 PACK = 16  # elements that are loaded at once, at most
-MOST_CALLED = 500_000  # the same for a case that is called many times
-MOST_WORK = 1_000_000_000  # elements that a tensor with all dims would have
+# Elements that a tensor with all dims would have: of a case that is large, of those in a sweep over sizes,
+# and of one that is called many times.
+MOST_WORK, MOST_SWEPT, MOST_CALLED = 1_000_000_000, 50_000_000, 500_000
+DRAWS = 8  # of sizes, until they fit together
 STREAMING = 34 << 20  # bytes: a result that goes past the caches
 MOST_ELEMENTS = 7_000_000  # of a tensor in a sweep over sizes
 MOST_OFTEN, TIMES = 250_000, 32  # or so many for each of a size, of one that is called many times
@@ -84,9 +86,7 @@ class Planner:
 
     def types(self) -> list[dict[str, str]]:
         names = list(self.op.variables)
-        lists = [self.op.variables[n] for n in names]
-        if self.only_types:
-            lists = [[k for k in kinds if k in self.only_types] or kinds for kinds in lists]
+        lists = [self.op.kinds_of(n, self.only_types) for n in names]
         choices = [dict(zip(names, kinds)) for kinds in itertools.product(*lists)]
         if len(choices) <= MOST_TYPES:
             return choices
@@ -117,22 +117,36 @@ class Planner:
 
     def around(self, name: str, size: int) -> dict[str, Size]:
         """That dim of that size; the others small, but for one that may have to make room."""
-        dims = {n: self._few(n, size) for n in self.op.dims}
-        dims[name] = self._size(name, size)
-        if size > ROOM or self._fits(dims):
-            return dims
-        for times in (1, 2, 6):
+        dims: dict[str, Size] = {}
+        for turn in range(2 * DRAWS):
+            dims = {n: self._few(n, size) for n in self.op.dims}
+            dims[name] = self._size(name, size)
+            if turn >= DRAWS:
+                dims = self._with_room(dims, (name,), size)
+            if self._fits(dims):
+                break
+        return dims
+
+    def _with_room(
+        self, dims: dict[str, Size], kept: Collection[str], size: int
+    ) -> dict[str, Size]:
+        """Another dim as long as it takes for those, of about that size, to fit; few of what is left."""
+        if self._fits(dims):
+            return self._lighter(dims, kept, MOST_SWEPT)
+        for times in (1, 2, 6) if size <= ROOM else ():
             for other in self.op.dims:
                 wider = {**dims, other: self._size(other, times * size + 1)}
-                if other != name and self._fits(wider):
-                    return wider
+                if other not in kept and self._fits(wider):
+                    return self._lighter(wider, (*kept, other), MOST_SWEPT)
         return dims
 
     def _size(self, name: str, size: int) -> Size:
         return (size,) if self.op.dims[name] else size
 
     def _is_too_much(self, dims: dict[str, Size], most: int = MOST_ELEMENTS) -> bool:
-        """Where a tensor grows with a product of sizes, or a square."""
+        """Where a tensor grows with a product of sizes, or a square; or the work does."""
+        if Case(self.op.name, {}, dims).numel > MOST_WORK:
+            return True
         try:
             inputs, outputs, _, _ = self.op.plan(self._of_any_type(dims))
         except RuntimeError:
@@ -210,11 +224,38 @@ class Planner:
                     case = self.base(types, self.around(name, size), values=values)
                     if not self._is_too_much(case.dims):
                         yield from self.varied(case, k + turn)
+                    once_more = k >= len(sizes) or k % len(choices) == turn
+                    if once_more and (dims := self._of_result(case.dims, name, size)):
+                        yield self.base(types, dims, values=values)
             yield from self._two_at_once(types, turn)
             for shape in SHAPES_OF_LEADING:
                 for name, leading in self.op.dims.items():
                     if leading:
                         yield self.base(types, {**self.small_dims(), name: shape})
+
+    def _of_result(self, dims: dict[str, Size], name: str, size: int) -> dict[str, Size] | None:
+        """With as much of that dim as makes a result that long which is made of several (H-K+1, say)."""
+        made = [
+            (p, k) for p in self.op.outputs for k, s in enumerate(p.sizes) if s not in self.op.dims
+        ]
+        for p, axis in made:
+            longer = dims
+            for _ in range(2):
+                have = self._extent(longer, p, axis)
+                if have is None or isinstance(longer[name], tuple):
+                    break
+                if have == size:
+                    return longer if longer != dims and not self._is_too_much(longer) else None
+                longer = {**longer, name: max(0, longer[name] + size - have)}
+        return None
+
+    def _extent(self, dims: dict[str, Size], p: Parameter, axis: int) -> int | None:
+        """Of a result; None where the sizes do not fit."""
+        try:
+            _, outputs, _, _ = self.op.plan(self._of_any_type(dims))
+        except RuntimeError:
+            return None
+        return outputs[self.op.outputs.index(p)][0][axis - len(p.sizes)]
 
     def _two_at_once(self, types: dict[str, str], turn: int) -> Iterator[Case]:
         """Two dims beyond a tile, of whatever size that is; the largest in the first type for the last two,
@@ -223,10 +264,12 @@ class Planner:
             for size in TILES[(turn + k) % len(TILES) :]:
                 dims = self.around(pair[0], size)
                 dims[pair[1]] = self._size(pair[1], size + 7)
+                dims = self._with_room(dims, pair, size + 7)
                 if not self._is_too_much(dims):
                     yield self.base(types, dims)
                     break
             dims = {**self.around(pair[0], SQUARE), pair[1]: self._size(pair[1], SQUARE)}
+            dims = self._with_room(dims, pair, SQUARE)
             if not self._is_too_much(dims):
                 yield self.base(types, dims)
 
@@ -387,24 +430,22 @@ class Planner:
                     most = max(MOST_OFTEN, TIMES * size)
                     while name and size > 1 and self._is_too_much(self.around(name, size), most):
                         size //= 2
-                    dims = self._lighter(self.around(name, size), name) if name else {}
+                    dims = {}
+                    if name:
+                        dims = self._lighter(self.around(name, size), (name,), MOST_CALLED)
                     case = self.base(choice, dims, values=values)
                     if k % 2:
                         case = case.but(scalars=self.draw_scalars())
                         case = next(self.with_less(case), case) if turn % 2 == 0 else case
                     yield case
 
-    def _lighter(self, dims: dict[str, Size], name: str) -> dict[str, Size]:
-        """With fewer of all but that one, where together they are many: it is called many times."""
-        for most in (2, 1):
-            if Case(self.op.name, {}, dims).numel <= MOST_CALLED:
+    def _lighter(self, dims: dict[str, Size], kept: Collection[str], most: int) -> dict[str, Size]:
+        """With fewer of all but those, where a tensor with all dims would have more elements than that."""
+        for few in (2, 1):
+            if Case(self.op.name, {}, dims).numel <= most:
                 break
             fewer = {
-                n: size
-                if n == name
-                else self._size(n, most)
-                if size not in (0, 1, (0,), (1,))
-                else size
+                n: size if n in kept or size in (0, 1, (0,), (1,)) else self._size(n, few)
                 for n, size in dims.items()
             }
             dims = fewer if self._fits(fewer) else dims

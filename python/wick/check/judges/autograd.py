@@ -14,6 +14,7 @@ from ..backward import Backward
 from ..call import Call, Unfit, answered
 from ..case import Case
 from ..compare import SAFETY_GRADIENT, judge
+from ..device import moved
 from ..finding import Result, skip
 from ..forward import Forward
 from ..operator import Operator
@@ -177,7 +178,7 @@ def _gradients(
     outputs: Sequence[torch.Tensor], leaves: list[torch.Tensor], arriving: list[torch.Tensor]
 ) -> Sequence[torch.Tensor | None]:
     """What torch passes back. Outputs whose gradient the backward does not take have none."""
-    ways = [(y, dy.to(y.device)) for y, dy in zip(outputs, arriving) if y.requires_grad]
+    ways = [(y, moved(dy, y.device)) for y, dy in zip(outputs, arriving) if y.requires_grad]
     if not ways:
         return [None] * len(leaves)
     ys, dys = zip(*ways)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import math
 import re
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -37,33 +38,38 @@ MOST_KEPT = 1 << 20  # elements of a tail
 BEYOND = 2**36  # elements, far more than are needed
 LARGE = 1 << 30  # bytes; below it memory is memory
 ROWS = 4099
+CONVERTED = ("f16", "bf16")  # number by number, before they are computed with
 MOST_WORK = 15_000_000_000  # elements that a tensor with all dims would have: others are shorter, or it takes minutes
 BEFORE = (30_011, 8_009, 2_003)  # rows of zeros, to see whether they make a difference
 
 
-def plan_huge(op: Operator, packs: bool = False, unsigned: bool = False) -> list[Case]:
+def plan_huge(
+    op: Operator, packs: bool = False, unsigned: bool = False, asked: Collection[str] = ()
+) -> list[Case]:
     """One dim is large. Another one in a further case where no tensor ties the two together: those
     beside it in a tensor are of a row, or of parameters, and small in life; or where a result may be
     a place in it. On the CPU, where it costs little, those beside it as well that are summed up, and
     the last of a matrix, which may have so many elements by itself. packs, on a GPU: once more with rows
     that can be loaded in packs. Where an input may hold places in it, once more in the least type that
-    does. unsigned: the first has so many that 32 bits without a sign do not hold them either."""
+    does. unsigned: the first has so many that 32 bits without a sign do not hold them either. asked: of
+    these element types, if the operator has them."""
     found, tied, inner = [], set(), None
+    types = _types(op, asked, packs)
     in_matrix = set() if packs else _dims_of_matrices(op)
     summed = set() if packs else _summed_dims(op)
-    for dim, case in _cases(op).items():
+    for dim, case in _cases(op, types).items():
         if dim in tied & in_matrix:
             inner = case
         wrapped = unsigned and not found
         if dim in tied & summed:  # alone, or it would not be that long itself
-            found.append(_cases(op, few=1).get(dim, case))
+            found.append(_cases(op, types, few=1).get(dim, case))
         elif dim not in tied or dim in op.counted_dims:
-            found.append(_cases(op, elements=WRAPPED).get(dim, case) if wrapped else case)
+            found.append(_cases(op, types, elements=WRAPPED).get(dim, case) if wrapped else case)
             tied |= _tied_to(op, dim)
-            in_packs = _cases(op, PACK).get(dim, case)
+            in_packs = _cases(op, types, PACK).get(dim, case)
             if packs and len(op.dims) > 1 and in_packs != case:
                 found.append(in_packs)
-            narrow = _cases(op, places="i32").get(dim, case)
+            narrow = _cases(op, types, places="i32").get(dim, case)
             if narrow != case and narrow.length(dim) < 2**31 and _may_be_pointed_to(op, dim):
                 found.append(narrow)
     return found if inner is None else [*found, inner]
@@ -92,18 +98,32 @@ def _may_be_pointed_to(op: Operator, dim: str) -> bool:
     return any(op.may_be_places(p.element) and dim not in p.sizes for p in op.tensors)
 
 
+def _types(op: Operator, asked: Collection[str], on_gpu: bool) -> dict[str, str]:
+    """By variable. On a GPU memory is short, and on the CPU time: there a loop of f32 takes a tenth of one
+    that converts every number. A place in what is huge takes bits."""
+    found = {}
+    for name in op.variables:
+        kinds = op.kinds_of(name, asked)
+        if op.may_be_places(name):
+            found[name] = max(kinds, key=lambda k: DTYPES[k].itemsize)
+        elif on_gpu:
+            found[name] = min(kinds, key=lambda k: (DTYPES[k].itemsize, k != "f16"))
+        else:
+            found[name] = min(kinds, key=lambda k: (k in CONVERTED, DTYPES[k].itemsize, k != "f16"))
+    return found
+
+
 def _cases(
-    op: Operator, few: int = 3, places: str = "", elements: int = ELEMENTS
+    op: Operator,
+    types: dict[str, str],
+    few: int = 3,
+    places: str = "",
+    elements: int = ELEMENTS,
 ) -> dict[str, Case]:
-    """By the dim that is large; of small types. few: what the others are, but for those that an int
-    gives. places: the type of what is not computed with, where it has that."""
-    types = {}
-    for name, kinds in op.variables.items():
-        if not op.may_be_places(name):
-            types[name] = min(kinds, key=lambda k: (DTYPES[k].itemsize, k != "f16"))
-        else:  # a place in what is huge takes bits
-            widest = max(kinds, key=lambda k: DTYPES[k].itemsize)
-            types[name] = places if places in kinds else widest
+    """By the dim that is large. few: what the others are, but for those that an int gives. places: the
+    type of what is not computed with, where it has that."""
+    narrow = {n: places for n in types if op.may_be_places(n) and places in op.variables[n]}
+    types = {**types, **narrow}
     given = {p.dim: candidates(p)[0] for p in op.inputs if p.dim is not None}
     scalars = {p.name: candidates(p)[0] for p in op.scalars}
     found = {}
@@ -201,7 +221,7 @@ def judge_huge(subject: Forward | Backward, case: Case) -> Result:
     if _most(subject.operator, case) > BEYOND:
         return Result(skipped=f"more than {BEYOND:.1e} elements, which nobody can wait for")
     result, alone = _judge_case(subject, case, False)
-    for other in _cases(subject.operator).values():
+    for other in _cases(subject.operator, case.types).values():
         if alone or result.findings or result.refused or result.skipped:
             return result
         if other.dims != case.dims:
