@@ -10,7 +10,7 @@ from .crew import Answer
 from .finding import Result
 from .job import WATCHED, Job
 from .pace import TOOK_LONG, has_large_int
-from .phases import BEYOND, OUTSIDE
+from .phases import BEYOND, OUTSIDE, SOON
 
 OUT_OF_MEMORY = "ran out of memory"
 
@@ -63,7 +63,8 @@ def _read_hang(job: Job, case: Case, answer: Answer) -> Reading:
         return Reading(skipped=f"the reference {words}", too_large=TOOK_LONG)
     if has_large_int(case):  # it may count that far
         return Reading(skipped=words, too_large=TOOK_LONG, too_large_an_int=True)
-    if job.judge in ("huge", WATCHED) or job.subject.pace.may_take(case, answer.hung):
+    slow = job.judge in ("huge", WATCHED) or job.subject.pace.may_take(case, answer.hung)
+    if slow and answer.phase != SOON:
         return Reading(skipped=words, too_large=TOOK_LONG)
     how = "waits for something for ever" if answer.waiting else "does not come to an end"
     found = _death(job, answer, "hang", f"it {how} (given {answer.hung:.0f} s)")

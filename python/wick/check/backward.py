@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from . import draw
-from .call import Call, Unfit
+from .call import Call, Slow, Unfit
 from .case import Case
 from .forward import Forward, tensor
 from .operator import Operator
@@ -29,6 +29,7 @@ class Backward:
         self.forward, self.reference, self.phase = forward, forward.reference, forward.phase
         self.device = forward.device
         self.times_for_cuts: dict[str, int] = {}
+        self.slow = Slow()
         gradient = forward.operator.gradient
         assert gradient is not None
         self.gradient = gradient

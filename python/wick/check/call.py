@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -18,6 +19,10 @@ from .reference import broken, is_for_memory, words_of
 
 Phase = Callable[[str], None]
 CPU = torch.device("cpu")
+LONG, SHORTER = (
+    0.3,
+    8,
+)  # seconds of a reference that is slow, and how much less it is asked about then
 # What a reference raises where it has no answer.
 MISFITS = (ValueError, IndexError, ArithmeticError, AssertionError)
 
@@ -151,12 +156,49 @@ class Call:
 class Preparing(Protocol):
     """forward.Forward, or backward.Backward."""
 
+    slow: Slow
+
     def prepare(self, case: Case) -> Call: ...
 
 
+class Slow:
+    """By dim, the length from which on a reference takes its time."""
+
+    def __init__(self) -> None:
+        self._lengths: dict[str, int] = {}
+
+    def took(self, case: Case, seconds: float) -> None:
+        if seconds > LONG and case.dims:
+            name = max(case.dims, key=case.length)
+            self._lengths[name] = min(case.length(name), self._lengths.get(name, case.length(name)))
+
+    def shorter(self, case: Case) -> Case | None:
+        """The same with less of its longest dim, if that is too long to ask about."""
+        name = max(case.dims, key=case.length, default="")
+        if name not in self._lengths or case.length(name) < self._lengths[name]:
+            return None
+        size = max(1, self._lengths[name] // SHORTER)
+        return case.with_dim(name, (size,) if isinstance(case.dims[name], tuple) else size)
+
+
 def answered(subject: Preparing, case: Case) -> Call:
-    """A call with inputs that the operator is for, as far as the reference knows: it is asked first."""
+    """A call with inputs that the operator is for, as far as the reference knows: it is asked first. One
+    that takes long is asked about less of the same."""
     call = subject.prepare(case)
-    if call.oracle is not None:
-        call.expected()
+    if call.oracle is None or _answers_shorter(subject, case):
+        return call
+    start = time.process_time()
+    call.expected()
+    subject.slow.took(case, time.process_time() - start)
     return call
+
+
+def _answers_shorter(subject: Preparing, case: Case) -> bool:
+    shorter = subject.slow.shorter(case)
+    if shorter is None:
+        return False
+    try:
+        subject.prepare(shorter).expected()
+    except (Unfit, Unanswered):
+        return False
+    return True

@@ -22,6 +22,7 @@ from . import phases
 TICKS = os.sysconf("SC_CLK_TCK")
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ASK_DRIVER = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}  # is there a GPU? without starting CUDA
+SOON = 60.0  # seconds of CPU time for what should be done in a fifth of it
 IDLE = 25.0  # seconds in which a process that waits for nobody would have done something
 
 
@@ -34,8 +35,8 @@ class Limits:
     judge: float = 60.0
 
     def of(self, phase: str) -> float:
-        known = dict.fromkeys(("operator", phases.OUTSIDE, phases.BEYOND), self.operator)
-        return {**known, "reference": self.reference}.get(phase, self.judge)
+        others = {"reference": self.reference, "judge": self.judge, phases.SOON: SOON}
+        return others.get(phase, self.operator)
 
 
 @dataclass

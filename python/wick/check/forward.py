@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from . import draw
-from .call import CPU, MISFITS, Call, Phase, Unfit
+from .call import CPU, MISFITS, Call, Phase, Slow, Unfit
 from .case import Case
 from .operator import DTYPES, NUMBERS, Operator, Parameter, candidates
 from .oracle import ByReference, ByWidest, Oracle, Unanswered, working_type
@@ -42,6 +42,7 @@ class Forward:
         self.device = device
         self.name = operator.name
         self.forward = self  # of its backward, too
+        self.slow = Slow()
         self.doubts: dict[Any, bool] = {}  # by scalars and what is absent, of judges/doubt.py
         self.times_for_cuts: dict[str, int] = {}  # by dim, of judges/threads.py
 

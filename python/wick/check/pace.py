@@ -3,6 +3,7 @@ that is slow is told from one that hangs."""
 
 from __future__ import annotations
 
+import statistics
 import threading
 
 from .case import Case
@@ -10,6 +11,7 @@ from .case import Case
 SLOW = 10.0  # seconds of a case after which larger ones of its kind are left out
 LONG, ENOUGH = 1.0, 40.0  # or after so many of cases that take this long
 SHORT_DIM = 64  # which says nothing about larger ones
+NEAR = 8  # and neither does one that is so many times as short
 TOOK_LONG = "took too long"
 
 
@@ -21,6 +23,8 @@ class Pace:
         self._slow: dict[tuple[str, str], tuple[int, str]] = {}  # from which size on, and why
         self._slow_ints: set[str] = set()  # judges that large ints take too long for
         self._spent: dict[tuple[str, str], float] = {}  # seconds of long cases
+        # Of each, how long it is, how large, and how many seconds it took.
+        self._known: dict[tuple[str, str], list[tuple[int, int, float]]] = {}
         self._calls: dict[
             str, dict[int, float]
         ] = {}  # by dim and size, the longest call in seconds
@@ -33,7 +37,23 @@ class Pace:
             limit, why = self._slow.get((judge, name), (None, ""))
             if limit is not None and length >= limit:
                 return f"larger than a case that {why}"
+        if self._would_take(judge, case) > SLOW:
+            return f"larger than a case that {TOOK_LONG}"
         return ""
+
+    def _would_take(self, judge: str, case: Case) -> float:
+        """Seconds, by what smaller ones took: most often as many times as many as it is longer, or larger
+        if that is less."""
+        if not case.dims or judge == "huge":
+            return 0.0
+        name, length = _longest(case)
+        with self._lock:
+            shorter = [
+                took * min(length / n, case.numel / numel)
+                for n, numel, took in self._known.get((judge, name), ())
+                if max(SHORT_DIM, length / NEAR) < n < length
+            ]
+        return statistics.median(shorter) if shorter else 0.0
 
     def took(self, judge: str, case: Case, seconds: float, call: float) -> None:
         """A case, and the longest call of the operator in it."""
@@ -43,6 +63,7 @@ class Pace:
         with self._lock:
             known = self._calls.setdefault(name, {})
             known[length] = max(known.get(length, 0.0), call)
+            self._known.setdefault((judge, name), []).append((length, case.numel, seconds))
             if seconds > LONG:
                 self._spent[judge, name] = self._spent.get((judge, name), 0.0) + seconds
             spent = self._spent.get((judge, name), 0.0)

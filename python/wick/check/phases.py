@@ -12,7 +12,8 @@ import struct
 
 OUTSIDE = "outside"  # at the operator, which was given what may well end it
 BEYOND = "beyond"  # at the operator, which was given what the reference refuses
-NAMES = ("judge", "operator", "reference", OUTSIDE, BEYOND)
+SOON = "soon"  # at the operator, which should be done long before anybody loses patience
+NAMES = ("judge", "operator", "reference", OUTSIDE, BEYOND, SOON)
 _PAGE = struct.Struct("<QQ")  # how often it has changed, and the index of its name
 
 

@@ -7,6 +7,7 @@
  *    3  threads    pieces of 131072 elements, or more, count in one place
  *    4  huge       elements are numbered in 32 bits, without a sign
  *    5  forward    NaN counts as the largest
+ *    6  huge       a loop over all goes on for ever: 32 bits without a sign never reach the end
  */
 #include <wick/op.h>
 
@@ -71,6 +72,11 @@ WICK_IMPL wick_status clean_cpu(wick_ctx *ctx, const T *x, double instead, T *y,
     for (int part = 0; part < PARTS; part++) {
         *many += j.many[part];
         if (!(j.most[part] <= *most)) *most = j.most[part];
+    }
+    if (FAULT == 6) {
+        *many = 0;
+        for (uint32_t i = 0; i < N; i++)
+            *many += isnan(wick_A(x[i])) != 0;
     }
     if (FAULT == 2 && *many) {
         void *volatile note = malloc(40); /* volatile: or it is never taken */

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import math
 import re
+import time
 from collections.abc import Collection
 from typing import Any
 
@@ -27,6 +28,7 @@ from ..forward import Forward
 from ..guarded import AT_ONCE, Manner, Zone
 from ..operator import COUNTS, DTYPES, Operator, candidates
 from ..oracle import Unanswered
+from ..phases import SOON
 from ..plan import PACK, Planner
 from ..pointers import is_for_finding
 from .batch import batch_dims
@@ -41,6 +43,9 @@ ROWS = 4099
 CONVERTED = ("f16", "bf16")  # number by number, before they are computed with
 MOST_WORK = 15_000_000_000  # elements that a tensor with all dims would have: others are shorter, or it takes minutes
 BEFORE = (30_011, 8_009, 2_003)  # rows of zeros, to see whether they make a difference
+# Seconds: what nobody waits twice for, and what is so far from the limit that it is none of a slow operator.
+LONG, SOON_DONE = 25.0, 12.0
+MEASURED = 1 << 20  # elements by which that is known beforehand
 
 
 def plan_huge(
@@ -259,7 +264,14 @@ def _judge_case(subject: Forward | Backward, case: Case, only_alone: bool) -> tu
     if expected.refused:
         return Result(refused=expected.message), False
     result, known = Result(judged=["huge"]), set()
+    seconds = _seconds_for(subject, case, dim, tail) if device.type == "cpu" else 0.0
+    shorter = _sized(op, case, dim, _rows_for(op, small, dim, ELEMENTS))
+    if seconds > LONG and _most(op, case) > 1.5 * _most(op, shorter):
+        seconds *= shorter.length(dim) / case.length(dim)
+        case = shorter
+        result.notes.append("huge: up to 2^31 elements, since 2^32 would take long")
     front = case.length(dim) - ROWS
+    phase = SOON if seconds < SOON_DONE else "operator"
     for pointer in (None, *_pointers(subject, dim, tail, front)):
         # Twice: a mean may happen to be that of the rows in front.
         moves = _moves(subject, small, dim, tail, pointer)
@@ -270,7 +282,7 @@ def _judge_case(subject: Forward | Backward, case: Case, only_alone: bool) -> tu
         if not fresh and (only_alone or pointer is not None):
             continue
         known |= set(fresh)
-        outcome = _call_huge(subject, case, _aimed(subject, dim, tail, pointer, front))
+        outcome = _call_huge(subject, case, _aimed(subject, dim, tail, pointer, front), phase)
         if outcome.refused:
             result.refused = outcome.message
             break
@@ -289,6 +301,34 @@ def _judge_case(subject: Forward | Backward, case: Case, only_alone: bool) -> tu
         if device.type == "cpu" and not result.findings:
             _judge_written(op, case, dim, outcome, result)
     return result, bool(known)
+
+
+def _seconds_for(subject: Forward | Backward, case: Case, dim: str, tail: list[Any]) -> float:
+    """About how many of CPU time the call will take, by what so many rows take that memory is memory. By
+    the public door: guards take longer than many an operator."""
+    op = subject.operator
+    rows = max(ROWS, _rows_for(op, _sized(op, case, dim, ROWS), dim, MEASURED))
+    longer = _sized(op, case, dim, rows)
+    if not _is_memory(op, longer):
+        return math.inf
+    values = _padded(op, longer, tail)
+    took = []
+    subject.phase("operator")
+    try:
+        for _ in range(3):
+            start = time.process_time()
+            op.function(*values)
+            took.append(time.process_time() - start)
+    except RuntimeError:  # as will be told
+        return math.inf
+    finally:
+        subject.phase("judge")
+    return min(took) * case.length(dim) / rows
+
+
+def _before(op: Operator, small: Case, dim: str) -> int:
+    """Rows of zeros for the front; 0 where even a few are too much."""
+    return next((n for n in BEFORE if _is_memory(op, _sized(op, small, dim, n + ROWS))), 0)
 
 
 def _judge_written(
@@ -345,7 +385,7 @@ def _moves(
     """Results whose rows hang on nothing but themselves: 0 where they are the same, 1 where they are
     larger by the rows in front."""
     op = subject.operator
-    before = next((n for n in BEFORE if _is_memory(op, _sized(op, small, dim, n + ROWS))), 0)
+    before = _before(op, small, dim)
     if before == 0:
         return {}
     longer = _sized(op, small, dim, before + ROWS)
@@ -444,12 +484,14 @@ def _end_of(value: Zone, rows: int) -> torch.Tensor:
     return torch.frombuffer(raw, dtype=value.dtype)
 
 
-def _call_huge(subject: Forward | Backward, case: Case, tail: list[Any]) -> guarded.Outcome:
+def _call_huge(
+    subject: Forward | Backward, case: Case, tail: list[Any], phase: str
+) -> guarded.Outcome:
     op = subject.operator
     if subject.device.type != "cpu":
         return _call(subject, case, _padded(op, case, tail, subject.device))
     values = _huge_inputs(op, case, tail)
-    outcome = _call(subject, case, values)
+    outcome = _call(subject, case, values, phase)
     n = len(op.outputs)
     rest = iter(outcome.results[n:])  # what is not huge was read already
     written = [v for p, v in zip(op.inputs, values) if p.in_place]
@@ -458,11 +500,13 @@ def _call_huge(subject: Forward | Backward, case: Case, tail: list[Any]) -> guar
     return outcome
 
 
-def _call(subject: Forward | Backward, case: Case, values: list[Any]) -> guarded.Outcome:
+def _call(
+    subject: Forward | Backward, case: Case, values: list[Any], phase: str = "operator"
+) -> guarded.Outcome:
     op = subject.operator
     if subject.device.type != "cpu":
         return _call_on(op, values, subject.phase, subject.device)
-    subject.phase("operator")
+    subject.phase(phase)
     manner = Manner(threads=2, order=AT_ONCE)
     outcome = guarded.run(op, values, [True] * len(op.outputs), op.results(case), manner)
     subject.phase("judge")
