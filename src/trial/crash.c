@@ -79,6 +79,8 @@ static void handle(int signal, siginfo_t *info, void *context)
             say(where);
         } else if (is_stack(info->si_addr, context)) {
             say(": the stack is exhausted");
+        } else if (info->si_code == SI_KERNEL) { /* which does not say what it was, either */
+            say(": it used a wild address, as junk makes one");
         } else if ((uintptr_t)info->si_addr < 4096) {
             say(": it ");
             say(access_of(context));

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +15,16 @@ import torch
 import torch.nn.functional as F
 
 import wick
-from wick.check import device, draw, fences, guarded, loaded, shrink, worker
+from wick.check import answers, device, draw, fences, guarded, loaded, run, shrink, worker
 from wick.check.backward import MORE, Backward, _apart, _moved
-from wick.check.call import Unfit
+from wick.check.call import Unfit, answered
 from wick.check.case import Case, CaseError
 from wick.check.compare import SAFETY, SAFETY_GRADIENT, judge
+from wick.check.crew import Answer
 from wick.check.finding import Result
 from wick.check.forward import Forward
 from wick.check.guarded import Manner
+from wick.check.job import Job
 from wick.check.judges.again import neighbours
 from wick.check.judges.huge import plan_huge
 from wick.check.judges.stream import _has_indices, _judge_together, _other, _others
@@ -30,6 +34,7 @@ from wick.check.oracle import ByGradient, ByReference, Unanswered
 from wick.check.pace import Pace
 from wick.check.plan import Planner, candidates
 from wick.check.pointers import find_pointers
+from wick.check.records import Subject, Target
 from wick.check.reference import Reference, ReferenceError
 
 SCALE = Operator("wick", "scale_bias_relu")
@@ -156,7 +161,10 @@ def test_integers_are_indices_or_numbers() -> None:
 
 @pytest.mark.parametrize("shape", [(), (1,), (5,), (3, 4), (2, 3, 4), (0, 3), (3, 0)])
 @pytest.mark.parametrize("layout", [*draw.LAYOUTS, None])
-def test_a_layout_changes_neither_shape_nor_values(layout: Any, shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("turn", range(6))
+def test_a_layout_changes_neither_shape_nor_values(
+    layout: Any, shape: tuple[int, ...], turn: int
+) -> None:
     values = torch.randn(shape)
     made: list[torch.Tensor] = []
 
@@ -164,7 +172,7 @@ def test_a_layout_changes_neither_shape_nor_values(layout: Any, shape: tuple[int
         made.append(values if tuple(size) == shape else torch.randn(size))
         return made[-1]
 
-    x = draw.arrange(layout, shape, make, draw.generator(0, "x"))
+    x = draw.arrange(layout, shape, make, turn)
     assert tuple(x.shape) == shape
     assert torch.equal(x, made[0].expand(shape))
     if layout == "expanded" and max(shape, default=0) > 1 and x.numel():
@@ -834,12 +842,16 @@ def test_whole_numbers_that_may_be_anything_are(make: Any, function: Any, is_dat
 
 def test_dims_are_swapped_with_their_neighbours_as_well_as_reversed() -> None:
     orders = set()
-    for seed in range(40):
-        gen = draw.generator(seed, "x")
-        x = draw.arrange("transposed", (2, 3, 5), lambda shape: torch.rand(shape), gen)
+    for turn in range(3):
+        x = draw.arrange("transposed", (2, 3, 5), torch.rand, turn)
         assert tuple(x.shape) == (2, 3, 5)
         orders.add(tuple(sorted(range(3), key=lambda d: -x.stride(d))))
     assert orders == {(2, 1, 0), (1, 0, 2), (0, 2, 1)}
+
+
+def test_each_dim_repeats_the_same_memory_dense_and_not() -> None:
+    ways = {draw.arrange("expanded", (3, 4), torch.rand, turn).stride() for turn in range(4)}
+    assert ways == {(0, 1), (0, 2), (1, 0), (3, 0)}
 
 
 def test_cases_of_threads_and_leaks_have_odd_values_too() -> None:
@@ -1385,6 +1397,84 @@ def test_numbers_that_the_reference_takes_are_tried_at_all_sizes(make: Any) -> N
         assert max(sizes) > 4096 and len(sizes) > 20, name
     assert any(c.scalars for c in plan.large())
     assert plan.draw_scalars()["mode"] in (0, 1)
+
+
+def test_dims_that_may_not_be_longer_than_others_are_asked_about(make: Any) -> None:
+    made = make(
+        'WICK_OP(OP, "x: f32[*N, C], k: int = 1 -> y: f32[*N, k]");\n'
+        "WICK_IMPL wick_status OP_cpu(wick_ctx *c, const float *x, int64_t k, float *y, int64_t N,\n"
+        "                             int64_t C)\n"
+        "{ (void)c, (void)x, (void)k, (void)y, (void)N, (void)C; return WICK_OK; }\n"
+    )
+    operator = Operator("local", made.name)
+    bounded = subject_of(operator, lambda x, k=1: torch.topk(x, k)[0]).bounded
+    assert bounded == {("k", "C")}
+    assert subject_of(operator, lambda x, k=1: x[..., :1].expand(*x.shape[:-1], k)).bounded == set()
+    square = subject_of(
+        operator, lambda x, k=1: x.view(*x.shape[:-1], k)
+    ).bounded  # as long, no less
+    assert square == set()
+    plan = Planner(operator, 0, bounded=bounded)
+    swept = [c.dims for c in (*plan.sizes(), *plan.values(), *plan.tiny(9)) if operator.fits(c)]
+    longer = [dims for dims in swept if dims["k"] > dims["C"]]
+    assert len(longer) < len(swept) / 50  # a C of 0
+    assert {100, 513, 768} <= {dims["k"] for dims in swept}
+    assert any(dims["C"] > dims["k"] > 500 for dims in swept)
+    assert any(c.dims["k"] > c.dims["C"] for c in plan.together(True))  # to see that nobody crashes
+
+
+def test_small_sizes_and_usual_ints_come_together(make: Any) -> None:
+    made = make(
+        'WICK_OP(OP, "x: T[B, S*P+K-S-2*pad], w: T[K, O], pad: int = 0, S: int = 1, s: float = 1.0"\n'
+        '            " -> y: T[B, P, O] where T: f32 f64");\n'
+        "WICK_IMPL wick_status OP_cpu(wick_ctx *c, const T *x, const T *w, int64_t pad, int64_t S,\n"
+        "                             double s, T *y, int64_t B, int64_t P, int64_t K, int64_t O)\n"
+        "{ (void)c, (void)x, (void)w, (void)pad, (void)S, (void)s, (void)y, (void)B, (void)P, (void)K;\n"
+        "  (void)O; return WICK_OK; }\n"
+    )
+    operator = Operator("local", made.name)
+    cases = [c for c in Planner(operator, 0).together(True) if operator.fits(c)]
+    ways = [(c.dims["K"] == 1, c.dims["pad"] == 0, c.dims["S"] > 1) for c in cases]
+    assert ways.count((True, True, True)) > 1
+    assert {bool(c.scalars) for c in cases} == {True, False}
+    assert max(c.numel for c in cases) < 10**7
+
+
+def test_a_reference_that_takes_long_is_asked_about_less() -> None:
+    asked = []
+
+    def slow(x: torch.Tensor, bias: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
+        asked.append(x.shape[-1])
+        end = time.process_time() + (0.4 if x.shape[-1] >= 1000 else 0)
+        while time.process_time() < end:
+            pass
+        return torch.relu(x * scale + bias)
+
+    subject = subject_of(SCALE, slow)
+    case = Case(SCALE.name, {"T": "f32"}, {"N": (2,), "C": 1000})
+    assert answered(subject, case).values[0].shape[-1] == 1000 and asked == [1000]
+    for length in (1000, 5000):
+        assert answered(subject, case.with_dim("C", length)).values[0].shape[-1] == length
+    assert answered(subject, case.with_dim("C", 999)) and asked == [1000, 125, 125, 999]
+
+
+def test_a_division_at_which_the_reference_crashes_is_no_mistake_of_anybody() -> None:
+    job = Job(Subject(Target(None), "op", "op", "", "", None, ""), "values", [])
+    case = Case("op", {}, {})
+    read = answers.read(job, case, Answer(phase="reference", status=-signal.SIGFPE))
+    assert read.skipped and read.given_up is None and read.result is None
+    read = answers.read(job, case, Answer(phase="reference", status=-signal.SIGSEGV))
+    assert read.given_up is not None
+
+
+def test_what_is_cheap_comes_before_what_is_large() -> None:
+    subject = Subject(Target(None), "op", "op", "", "", None, "")
+
+    def rank(judge: str, n: int) -> int:
+        return run._rank(Job(subject, judge, [Case("op", {}, {"N": 3}), Case("op", {}, {"N": n})]))
+
+    order = [("values", 9), ("leaks", 9), ("values", 10**6), ("huge", 2**31)]
+    assert [rank(*about) for about in order] == sorted({rank(*about) for about in order})
 
 
 def test_whole_numbers_that_are_one_as_floats() -> None:

@@ -49,6 +49,14 @@ static void read_null(void)
     if (nothing[8]) _exit(1);
 }
 
+#if defined(__x86_64__)
+static void read_wild(void)
+{
+    const volatile char *volatile junk = (const volatile char *)(uintptr_t)0x7f7f7f7f7f7f7f7f;
+    if (*junk) _exit(1);
+}
+#endif
+
 static int descend(volatile char *from)
 {
     volatile char room[4096];
@@ -73,6 +81,17 @@ Test(crash, says_what_was_touched_and_ends_by_the_signal)
     cr_assert_str_eq(said, "{\"crash\": \"segmentation fault: it read through a NULL pointer\"}\n");
     cr_assert(WIFSIGNALED(status));
 }
+
+#if defined(__x86_64__)
+Test(crash, tells_a_wild_address_from_a_null_pointer)
+{
+    char said[256];
+    int status = end_of(read_wild, said, sizeof said);
+    cr_assert_str_eq(said, "{\"crash\": \"segmentation fault: it used a wild address, as junk makes "
+                           "one\"}\n");
+    cr_assert(WIFSIGNALED(status));
+}
+#endif
 
 Test(crash, says_that_the_stack_is_exhausted)
 {

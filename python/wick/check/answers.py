@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,10 @@ def read(job: Job, case: Case, answer: Answer) -> Reading:
     if answer.phase == OUTSIDE:  # it does not look, which is up to it
         return Reading(Result(judged=[job.main_judge]))
     by_reference = answer.phase == "reference"
+    if (
+        by_reference and answer.status == -signal.SIGFPE
+    ):  # as torch.div does with the least one by -1
+        return Reading(skipped="the reference crashes at a division of integers")
     if by_reference and not answer.hung and answer.status != -9:
         return Reading(given_up={"broken": f"the reference {ending(answer)}"})
     if answer.hung:
@@ -77,6 +82,8 @@ def _death(job: Job, answer: Answer, kind: str, words: str) -> Reading:
     if job.judge == "refused":  # a note, unless it does so with other numbers as well
         return Reading(Result(notes=[f"{words}, when given numbers out of all bounds"]))
     beyond = ["the reference refuses such a call, and so should the operator"]
+    if job.judge == "bounds":
+        beyond.insert(0, "an index was given that lies outside of its dim")
     result.add(job.main_judge, kind, words, *(beyond if answer.phase == BEYOND else ()))
     return Reading(result)
 

@@ -141,9 +141,8 @@ class Backward:
                 value = tuple(shape) if source == "shape" else shape[axis]
             layout = case.layouts.get(p.name)
             if source == "output" and layout not in (None, "expanded"):
-                gen = draw.generator(case.seed, p.name)
                 kept = value
-                value = draw.arrange(layout, tuple(kept.shape), lambda _, k=kept: k, gen)
+                value = draw.arrange(layout, tuple(kept.shape), lambda _, k=kept: k, case.seed)
             values.append(value)
         return values
 

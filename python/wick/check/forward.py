@@ -15,6 +15,7 @@ from .case import Case
 from .operator import DTYPES, NUMBERS, Operator, Parameter, candidates
 from .oracle import ByReference, ByWidest, Oracle, Unanswered, working_type
 from .pointers import (
+    find_bounded,
     find_large,
     find_numbers,
     find_offsets,
@@ -180,6 +181,11 @@ class Forward:
         return self._ask(find_large, self.offsets) or set()
 
     @functools.cached_property
+    def bounded(self) -> set[tuple[str, str]]:
+        """Dims of which the first may not be longer than the second, as far as the reference knows."""
+        return self._ask(find_bounded, self.offsets) or set()
+
+    @functools.cached_property
     def taken(self) -> dict[str, list[Any]]:
         """Values of scalars that are numbers, as far as the reference knows them."""
         return self._ask(find_taken, self.offsets) or {}
@@ -235,7 +241,7 @@ def tensor(
         drawn = draw.values(case.values, size, dtype, gen, below)
         return draw.rising(drawn, below - 1, whole=case.seed % 3 > 0) if rising else drawn
 
-    return draw.arrange(case.layouts.get(name), tuple(shape), make, gen)
+    return draw.arrange(case.layouts.get(name), tuple(shape), make, case.seed)
 
 
 def _is_huge(about: Any) -> bool:

@@ -191,7 +191,8 @@ class Loaded:
         """(judge, the names by which it is asked for, cases)."""
         backward = isinstance(subject, Backward)
         forward = subject.forward
-        plan = Planner(forward.operator, seed, types, forward.taken, subject.operator)
+        known = (forward.taken, forward.bounded)
+        plan = Planner(forward.operator, seed, types, *known, own=subject.operator)
         thin = {"quick": 6, "full": 1}.get(depth, 3 if backward else 1)
         tag = "gradient" if backward else "forward"
         needs = {tag, "memory"}
@@ -202,6 +203,7 @@ class Loaded:
             yield "values", needs, plan.aliases()
         yield "values", needs, plan.choices(forward.large_ints)
         yield "values", needs, plan.absences(own)
+        yield "values", needs, plan.together(depth != "quick")
         yield "values", needs, plan.sizes(thin, depth != "quick")
         yield "values", needs, plan.drawn(4 if backward else 8, own)
         if depth != "quick":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -38,6 +39,8 @@ PACK = 16  # elements that are loaded at once, at most
 # and of one that is called many times.
 MOST_WORK, MOST_SWEPT, MOST_CALLED = 1_000_000_000, 50_000_000, 500_000
 DRAWS = 8  # of sizes, until they fit together
+LAYOUT_DRAWS = 6
+TOGETHER, MOST_TOGETHER = 6, 48  # cases of small sizes for each dim, and in all
 STREAMING = 34 << 20  # bytes: a result that goes past the caches
 MOST_ELEMENTS = 7_000_000  # of a tensor in a sweep over sizes
 MOST_OFTEN, TIMES = 250_000, 32  # or so many for each of a size, of one that is called many times
@@ -62,8 +65,9 @@ SHAPES_OF_LEADING: tuple[tuple[int, ...], ...] = (
 
 
 class Planner:
-    """taken: values that numbers among the scalars may have; without it, any of the usual ones. own: the
-    operator whose results some may not want, where it is another (the backward)."""
+    """taken: values that numbers among the scalars may have; without it, any of the usual ones. bounded:
+    dims of which the first may not be longer than the second. own: the operator whose results some may
+    not want, where it is another (the backward)."""
 
     def __init__(
         self,
@@ -71,9 +75,11 @@ class Planner:
         seed: int,
         types: tuple[str, ...] = (),
         taken: Mapping[str, list[Any]] | None = None,
+        bounded: Collection[tuple[str, str]] = (),
         own: Operator | None = None,
     ) -> None:
-        self.op, self.seed, self.taken = operator, seed, taken or {}
+        self.op, self.seed, self.taken, self.bounded = operator, seed, taken or {}, bounded
+        self._given = {p.dim: p.default for p in operator.inputs if p.dim and p.default is not None}
         self.only_types = types
         self.may_be_unwanted = [p.name for p in (own or operator).outputs if p.optional]
         self._turns = itertools.count()
@@ -110,10 +116,17 @@ class Planner:
         return Case(self.op.name, types, dims, self.scalars(), seed=seed, **more)
 
     def small_dims(self) -> dict[str, Size]:
-        return self.op.sample("random", self.random.getrandbits(32), BUDGET)
+        return self._drawn("random", BUDGET)
 
     def odd_dims(self, budget: int = 40_000) -> dict[str, Size]:
-        return self.op.sample("odd", self.random.getrandbits(32), budget)
+        return self._drawn("odd", budget)
+
+    def _drawn(self, kind: str, budget: int) -> dict[str, Size]:
+        for _ in range(DRAWS):
+            dims = self.op.sample(kind, self.random.getrandbits(32), budget)
+            if self._fits(dims):
+                break
+        return dims
 
     def around(self, name: str, size: int) -> dict[str, Size]:
         """That dim of that size; the others small, but for one that may have to make room."""
@@ -131,8 +144,10 @@ class Planner:
         self, dims: dict[str, Size], kept: Collection[str], size: int
     ) -> dict[str, Size]:
         """Another dim as long as it takes for those, of about that size, to fit; few of what is left."""
-        if self._fits(dims):
-            return self._lighter(dims, kept, MOST_SWEPT)
+        known = {b: self._size(b, size + 1) for a, b in self.bounded if a in kept and b not in kept}
+        for roomy in (dims, {**dims, **known}):
+            if self._fits(roomy):
+                return self._lighter(roomy, (*kept, *known), MOST_SWEPT)
         for times in (1, 2, 6) if size <= ROOM else ():
             for other in self.op.dims:
                 wider = {**dims, other: self._size(other, times * size + 1)}
@@ -154,14 +169,17 @@ class Planner:
         return any(math.prod(a[0]) > most for a in (*inputs, *outputs) if a)
 
     def _fits(self, dims: dict[str, Size]) -> bool:
-        return self.op.fits(self._of_any_type(dims))
+        case = self._of_any_type(dims)
+        return self.op.fits(case) and all(case.length(a) <= case.length(b) for a, b in self.bounded)
 
     def _of_any_type(self, dims: dict[str, Size]) -> Case:
         return Case(self.op.name, {n: k[0] for n, k in self.op.variables.items()}, dims)
 
     def _few(self, name: str, beside: int) -> Size:
-        few = self.random.choice((1, 1, 2) if beside > 2000 else (1, 2, 3, 5))
-        return (few,) if self.op.dims[name] else few
+        usual = self._given.get(name)
+        if usual is not None and self.random.random() < 0.5:
+            return usual
+        return self._size(name, self.random.choice((1, 1, 2) if beside > 2000 else (1, 2, 3, 5)))
 
     def layout_choices(self, operator: Operator | None = None) -> list[tuple[str, str]]:
         found = []
@@ -235,9 +253,8 @@ class Planner:
 
     def _of_result(self, dims: dict[str, Size], name: str, size: int) -> dict[str, Size] | None:
         """With as much of that dim as makes a result that long which is made of several (H-K+1, say)."""
-        made = [
-            (p, k) for p in self.op.outputs for k, s in enumerate(p.sizes) if s not in self.op.dims
-        ]
+        results = [p for p in self.op.outputs if p.is_tensor]
+        made = [(p, k) for p in results for k, s in enumerate(p.sizes) if self._is_made(s, name)]
         for p, axis in made:
             longer = dims
             for _ in range(2):
@@ -248,6 +265,10 @@ class Planner:
                     return longer if longer != dims and not self._is_too_much(longer) else None
                 longer = {**longer, name: max(0, longer[name] + size - have)}
         return None
+
+    def _is_made(self, size: str, name: str) -> bool:
+        """Of that dim and something else."""
+        return size not in self.op.dims and name in re.findall(r"[A-Za-z_]\w*", size)
 
     def _extent(self, dims: dict[str, Size], p: Parameter, axis: int) -> int | None:
         """Of a result; None where the sizes do not fit."""
@@ -262,9 +283,11 @@ class Planner:
         which are most often cut so. And once as large as each other, which has ways of its own."""
         for k, pair in enumerate(reversed(list(itertools.combinations(self.op.dims, 2)))):
             for size in TILES[(turn + k) % len(TILES) :]:
-                dims = self.around(pair[0], size)
-                dims[pair[1]] = self._size(pair[1], size + 7)
-                dims = self._with_room(dims, pair, size + 7)
+                for a, b in (pair, reversed(pair)):
+                    dims = {**self.around(a, size), b: self._size(b, size + 7)}
+                    dims = self._with_room(dims, pair, size + 7)
+                    if self._fits(dims):
+                        break
                 if not self._is_too_much(dims):
                     yield self.base(types, dims)
                     break
@@ -290,7 +313,8 @@ class Planner:
             dims = self.op.sample("large", self.random.getrandbits(32), STREAMING // size)
             if Case(self.op.name, types, dims).numel > MOST_WORK:
                 dims = self._within_a_result(dims)
-            yield self.base(types, dims)
+            case = self.base(types, dims)
+            yield self.with_flags(case) if turn else case
             if turn == 0 and len(dims) > 1:
                 yield self.base(types, {name: _in_packs(n) for name, n in dims.items()})
 
@@ -323,7 +347,7 @@ class Planner:
             yield from self.with_less(case)
 
     def values(self) -> Iterator[Case]:
-        names = [p for p in PROFILES if p not in ("normal", "wide", "late")]
+        names = [p for p in PROFILES if p not in ("normal", "wide")]
         for types in self.types():
             for profile in names:
                 if profile == "big" and not _has_narrow(types):
@@ -348,7 +372,8 @@ class Planner:
     def layouts(self, operator: Operator | None = None) -> Iterator[Case]:
         for types in self.types():
             for name, layout in self.layout_choices(operator):
-                for dims in (self.small_dims(), self.odd_dims(2000)):
+                for k in range(LAYOUT_DRAWS):  # each is drawn, too: which dims, and how
+                    dims = self.odd_dims(2000) if k % 2 else self.small_dims()
                     yield self.base(types, dims, layouts={name: layout})
             every = self.layout_choices(operator)
             for _ in range(4 if every else 0):
@@ -406,6 +431,29 @@ class Planner:
                         yield case
                         if self.op.scalars:
                             yield case.but(scalars=self.draw_scalars())
+
+    def together(self, often: bool) -> Iterator[Case]:
+        """Small sizes and scalars, whichever together: where several are 1, or what they usually are, there
+        may be a way of its own."""
+        count = TOGETHER * len(self.op.dims) if len(self.op.dims) > 1 else 0
+        for types in self.types():
+            for k in range(min(count, MOST_TOGETHER) // (1 if often else 4)):
+                for _ in range(DRAWS):
+                    dims = {n: self._small(n) for n in self.op.dims}
+                    if self._fits(dims):
+                        break
+                case = self.base(types, dims, values=FEW_VALUES[k % 4 == 3])
+                yield case.but(scalars=self.draw_scalars()) if k % 2 else case
+        for shorter, longer in self.bounded:  # which the reference refuses, and nobody may crash at
+            for types in self.types():
+                dims = {**self.small_dims(), shorter: self._size(shorter, 4)}
+                yield self.base(types, {**dims, longer: self._size(longer, 3)})
+
+    def _small(self, name: str) -> Size:
+        usual = self._given.get(name)
+        if usual is not None:
+            return self.random.choice((usual, usual, 0, 1, 2, 3))
+        return self._size(name, self.random.choice((1, 1, 1, 2, 3, 5, 8, 9, 17)))
 
     def drawn(self, count: int, operator: Operator | None = None) -> Iterator[Case]:
         """Everything at random."""
@@ -516,7 +564,7 @@ class Planner:
             if only and set(types.values()) & {"f16", "bf16", "f32", "f64"} not in ({only}, set()):
                 continue
             for _ in range(count):
-                dims = self.op.sample("random", self.random.getrandbits(32), 24)
+                dims = self._drawn("random", 24)
                 case = self.base(types, dims)
                 few = 1 if usual else 3
                 drawn = {p.name: self.random.choice(candidates(p)[:few]) for p in self.op.scalars}

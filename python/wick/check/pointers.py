@@ -5,8 +5,8 @@ Or, with more rows in front and numbers that are larger by as many, it says the 
 something else where the numbers have stayed as they were. Or it takes numbers that rise from 0 to the size
 of a dim, where segments begin and end, and refuses those that fall or go on. It is also asked whether it
 takes any numbers at all: these are data. Of an int that is no size, whether more of it is more to do: if
-not, it may be as large as an int can be, a seed say. And of every number which of the usual values it
-takes.
+not, it may be as large as an int can be, a seed say. Of every number which of the usual values it takes.
+And of dims which are never longer than which others: how many are to be found, and in how many.
 """
 
 from __future__ import annotations
@@ -90,6 +90,26 @@ def find_taken(op: Operator, reference: Reference, offsets: Offsets) -> dict[str
         p.name: [v for v in candidates(p) if _is_of_numbers(op, reference, {**inputs, p.name: v})]
         for p in scalars
     }
+
+
+def find_bounded(op: Operator, reference: Reference, offsets: Offsets) -> set[tuple[str, str]]:
+    """Dims of which the first may not be longer than the second, though the signature says nothing of it."""
+
+    def answers(*longer: str) -> bool | None:
+        """With one more of these; None where it has no such sizes."""
+        case = _few(op)
+        for name in longer:
+            case = case.with_dim(name, (FEW + 1,) if op.dims[name] else FEW + 1)
+        try:
+            return _answers(op, reference, _inputs(op, reference, case, offsets)) is not None
+        except RuntimeError:
+            return None
+
+    if len(op.dims) < 2 or not answers():
+        return set()
+    refused = [dim for dim in op.dims if answers(dim) is False]
+    pairs = [(dim, other) for dim in refused for other in op.dims if other != dim]
+    return {(dim, other) for dim, other in pairs if answers(other) and answers(dim, other)}
 
 
 def _is_of_numbers(op: Operator, reference: Reference, inputs: dict[str, Any]) -> bool:

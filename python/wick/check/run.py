@@ -33,7 +33,14 @@ ORDER = {
     "opcheck": 2,
     "batch": 2,
 }
+LARGE, LATER = 200_000, 1 + max(ORDER.values())
 Watcher = Callable[[str, int, int, str], None]  # event, done, total, words
+
+
+def _rank(job: Job) -> int:
+    """When it is its turn. Large cases wait for what is cheap, whatever that looks for."""
+    large = max((case.numel for case in job.cases), default=0) > LARGE
+    return LATER if large and job.judge == "values" else ORDER.get(job.judge, LATER + 1)
 
 
 class Run:
@@ -217,7 +224,7 @@ class Run:
                 for k in range(0, len(cases), max(1, size)):
                     self.jobs.append(Job(subject, task["judge"], cases[k : k + size]))
                 self.total += len(cases)
-            self.jobs.sort(key=lambda job: ORDER.get(job.judge, len(ORDER)))
+            self.jobs.sort(key=_rank)
             self.lock.notify_all()
 
     # ---- judging ----

@@ -8,6 +8,7 @@
  *    4  gradient   dw does not know of padding
  *    5  memory     one element behind the last row is read where there is no padding
  *    6  leak       files that are made from then on may be read by nobody else
+ *    7  forward    a single tap of one row, without padding and further apart, is taken for 1
  */
 #include <wick/op.h>
 
@@ -37,7 +38,8 @@ WICK_IMPL wick_status taps_cpu(wick_ctx *ctx, const T *x, const T *w, int64_t pa
             int64_t at = i % M + k * dil - pad;
             if (FAULT == 1 && dil > 1 && K > 2 && k == K - 1) continue;
             if (FAULT == 2 && at == L && L > 0) at = L - 1;
-            if (at >= 0 && at < L) sum += wick_A(row[at]) * wick_A(w[k]);
+            const bool is_one = FAULT == 7 && B == 1 && K == 1 && pad == 0 && dil > 1;
+            if (at >= 0 && at < L) sum += wick_A(row[at]) * (is_one ? 1 : wick_A(w[k]));
         }
         if (FAULT == 5 && pad == 0 && B > 0) sum += 0 * wick_A(*(const volatile T *)(x + B * L));
         y[i] = wick_T(FAULT == 3 && M == 100 && i % M == 99 ? -sum : sum);

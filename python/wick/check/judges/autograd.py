@@ -96,7 +96,7 @@ def _arriving(case: Case, call: Call, layout: str | None) -> list[torch.Tensor |
         def make(size: tuple[int, ...], dtype: torch.dtype = about[1], gen: Any = gen) -> Any:
             return draw.values("normal", size, dtype, gen)
 
-        found.append(draw.arrange(layout, about[0], make, gen))
+        found.append(draw.arrange(layout, about[0], make, case.seed))
     return found
 
 
