@@ -1190,12 +1190,24 @@ def test_what_is_nan_because_of_infinities_may_be_infinite() -> None:
     oracle = ByReference(SCALE, reference, {"x": x, "y": y}, torch.float32)
     exact = oracle.exact()
     assert exact[0].isnan().tolist() == [True, True, True, False]
-    assert oracle.is_nan_anyway(exact)[0].tolist() == [True, False, False, False]
+    endless = torch.full((4,), math.inf)
+    assert oracle.may_be_infinite(0, endless).tolist() == [True, False, False, False]
     call = Forward(SCALE, None, lambda phase: None).prepare(CASE)
     call.oracle = oracle
     got = torch.tensor([math.inf, math.inf, 5.0, 1.0])
     found = call.instead_of_nan(exact, 0, got)
     assert found.isnan().tolist() == [False, True, True, False] and found[0] == math.inf
+
+
+def test_what_is_left_out_beside_infinities_may_be_infinite() -> None:
+    """0 times NaN, as at the border of a convolution, where a loop leaves it out."""
+    w = torch.tensor([math.nan, 1.0, 2.0])
+    x = torch.tensor([[-math.inf, 1.0], [2.0, 1.0], [-math.inf, math.nan]])
+    reference = Reference("here", lambda x, w: F.pad(x, (1, 0)) @ w, None)
+    oracle = ByReference(SCALE, reference, {"x": x, "w": w}, torch.float32)
+    assert oracle.exact()[0].isnan().all()
+    assert oracle.may_be_infinite(0, torch.full((3,), -math.inf)).tolist() == [True, False, False]
+    assert not oracle.may_be_infinite(0, torch.full((3,), math.inf)).any()
 
 
 def noisy(f: Any, *inputs: torch.Tensor, strict: bool = False) -> list[torch.Tensor]:

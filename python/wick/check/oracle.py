@@ -116,10 +116,11 @@ class Oracle:
         infinities: 0 times them, which a mask leaves out, is NaN only for who multiplies."""
         return exact
 
-    def is_nan_anyway(self, exact: list[Any]) -> list[Any]:
-        """Where an answer is NaN with numbers in the place of NaN as well: because of infinities, as
-        in inf - inf, and another formula for the same may be infinite there."""
-        return [torch.tensor(False) for _ in exact]
+    def may_be_infinite(self, k: int, got: torch.Tensor) -> torch.Tensor:
+        """Where the k-th answer is NaN, and such an infinity will do. It is NaN with numbers in the place of
+        NaN as well: because of infinities, as in inf - inf, and another formula for the same may be
+        infinite there. Or it is that infinity then, and NaN would make no difference to a number."""
+        return torch.tensor(False)
 
 
 def _regardless(exact: Sequence[Any], answers: Sequence[Sequence[Any]]) -> list[Any]:
@@ -160,14 +161,16 @@ class ByReference(Oracle):
             exact = _regardless(exact, [[_or_nan(a) for a in answer] for answer in others])
         return exact
 
-    def is_nan_anyway(self, exact: list[Any]) -> list[Any]:
-        found = [torch.as_tensor(e).isnan() for e in exact]
-        for other in INSTEAD_OF_NAN:
-            answer = self._with_numbers(other, lambda v: ~v.isnan(), list(self.inputs))
-            found = [
-                f & a.isnan() if isinstance(a, torch.Tensor) else f for f, a in zip(found, answer)
-            ]
-        return found
+    def may_be_infinite(self, k: int, got: torch.Tensor) -> torch.Tensor:
+        said = torch.stack([self._without_nan(n)[k] for n in INSTEAD_OF_NAN])
+        tame = {n: _tamed(v) if is_float(v) else v for n, v in self.inputs.items()}
+        other = ByReference(self.operator, self.reference, tame, self.working)
+        first, *others = (other._without_nan(n)[k] for n in (*INSTEAD_OF_NAN, *BEYOND_ALL))
+        needless = torch.stack([torch.isclose(first, o, rtol=SAME, atol=0.0) for o in others])
+        return said.isnan().all(0) | needless.all(0) & (said == got.double()).all(0)
+
+    def _without_nan(self, other: float) -> list[Any]:
+        return self._with_numbers(other, lambda v: ~v.isnan(), list(self.inputs))
 
     def _with_numbers(
         self, other: float, is_kept: Callable[[torch.Tensor], Any], names: list[str]
@@ -250,6 +253,13 @@ class ByGradient(Oracle):
             self.operator, self.reference, inputs, arriving, self.wanted, self.working
         )
         return beside.exact()
+
+
+def _tamed(value: torch.Tensor) -> torch.Tensor:
+    """Numbers for infinities, no two the same."""
+    gen = torch.Generator().manual_seed(2)
+    about = 3 + torch.rand(value.shape, generator=gen, dtype=torch.float64)
+    return torch.where(value.isinf(), about * value.sign(), value.double())
 
 
 def _or_nan(value: Any) -> Any:
