@@ -87,8 +87,9 @@ Test(crash, tells_a_wild_address_from_a_null_pointer)
 {
     char said[256];
     int status = end_of(read_wild, said, sizeof said);
-    cr_assert_str_eq(said, "{\"crash\": \"segmentation fault: it used a wild address, as junk makes "
-                           "one\"}\n");
+    cr_assert_str_eq(said,
+                     "{\"crash\": \"segmentation fault: it used a wild address, as junk makes "
+                     "one\"}\n");
     cr_assert(WIFSIGNALED(status));
 }
 #endif
