@@ -25,6 +25,7 @@ from wick.check.finding import Result
 from wick.check.forward import Forward
 from wick.check.guarded import Manner
 from wick.check.job import Job
+from wick.check.judges import huge
 from wick.check.judges.again import neighbours
 from wick.check.judges.huge import plan_huge
 from wick.check.judges.stream import _has_indices, _judge_together, _other, _others
@@ -927,6 +928,19 @@ def test_huge_cases_are_of_types_that_are_asked_for_and_quick_or_small() -> None
 def _most_elements(operator: Operator, case: Case) -> int:
     inputs, outputs, _, _ = operator.plan(case)
     return max(math.prod(a[0]) for a in (*inputs, *outputs) if a)
+
+
+def test_how_long_a_huge_call_takes_is_found_out_without_a_trace(make: Any) -> None:
+    made = make(
+        'WICK_OP(OP, "y!: f32[V], x: f32[N] -> ()");\n'
+        "WICK_IMPL wick_status OP_cpu(wick_ctx *c, float *y, const float *x, int64_t V, int64_t N)\n"
+        "{ (void)c; for (int64_t i = 0; i < N && V > 0; i++) y[0] += x[i]; return WICK_OK; }\n"
+    )
+    subject = Forward(Operator("local", made.name), None, lambda phase: None)
+    case = Case(made.name, {}, {"V": 1, "N": 2**31})
+    tail = [torch.tensor([0.5]), torch.ones(4099)]
+    assert 0 < huge._seconds_for(subject, case, "N", tail) < 1000
+    assert tail[0].item() == 0.5
 
 
 def test_dims_that_nothing_ties_together_are_huge_each(make: Any) -> None:

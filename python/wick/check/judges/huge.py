@@ -311,7 +311,8 @@ def _seconds_for(subject: Forward | Backward, case: Case, dim: str, tail: list[A
     longer = _sized(op, case, dim, rows)
     if not _is_memory(op, longer):
         return math.inf
-    values = _padded(op, longer, tail)
+    padded = _padded(op, longer, tail)
+    values = [v.clone() if isinstance(v, torch.Tensor) else v for v in padded]  # it may write there
     took = []
     subject.phase("operator")
     try:
