@@ -1169,6 +1169,32 @@ def test_numbers_are_told_apart(write: Callable[..., Path]) -> None:
     assert got != expected and abs(float(got) / float(expected) - 1) < 1e-10
 
 
+LENGTH = """
+#include <wick/op.h>
+
+WICK_OP(length, "x: T[*N] -> y: float where T: f32 f64");
+
+WICK_IMPL wick_status length_cpu(wick_ctx *ctx, const T *x, double *y, int64_t N)
+{
+    (void)ctx;
+    *y = 0;
+    for (int64_t i = 0; i < N; i++)
+        if (FAULT == 0 || x[i] == x[i]) *y += (double)x[i] * (double)x[i];
+    return WICK_OK;
+}
+"""
+
+
+@pytest.mark.parametrize("fault", [0, 1])
+def test_nan_that_is_swallowed_is_told_of_plain_numbers_too(
+    write: Callable[..., Path], fault: int
+) -> None:
+    path = write(LENGTH, "def length(x):\n    return (x * x).sum().item()\n", "length")
+    report = judged(path, only=["forward"], depth="quick", flags=(f"-DFAULT={fault}",))
+    assert report.code == fault and not report.errors, [f.title for f in report.faults]
+    assert all("but the reference is nan" in f.title for f in report.faults)
+
+
 # ---- rounds ----
 
 

@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 LONG, SHORTER = (
     0.3,
     8,
-)  # seconds of a reference that is slow, and how much less it is asked about then
+)  # seconds of a slow reference, and how many times less it is asked about then
 # What a reference raises where it has no answer.
 MISFITS = (ValueError, IndexError, ArithmeticError, AssertionError)
 
@@ -93,12 +93,13 @@ class Call:
         try:
             with self.asking():
                 found = self.oracle.regardless(expected)[k]
+                found = torch.as_tensor(found, dtype=torch.float64)  # it may be a plain number
                 infinite = found.isnan() & got.isinf()
                 if infinite.any():
                     infinite &= self.oracle.may_be_infinite(k, got)
                 return torch.where(infinite, got.double(), found)
         except Unanswered:
-            return expected[k]
+            return torch.as_tensor(expected[k])
 
     @property
     def is_empty(self) -> bool:

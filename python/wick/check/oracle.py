@@ -162,15 +162,17 @@ class ByReference(Oracle):
         return exact
 
     def may_be_infinite(self, k: int, got: torch.Tensor) -> torch.Tensor:
-        said = torch.stack([self._without_nan(n)[k] for n in INSTEAD_OF_NAN])
+        said = torch.stack([self._without_nan(k, n) for n in INSTEAD_OF_NAN])
         tame = {n: _tamed(v) if is_float(v) else v for n, v in self.inputs.items()}
         other = ByReference(self.operator, self.reference, tame, self.working)
-        first, *others = (other._without_nan(n)[k] for n in (*INSTEAD_OF_NAN, *BEYOND_ALL))
+        first, *others = (other._without_nan(k, n) for n in (*INSTEAD_OF_NAN, *BEYOND_ALL))
         needless = torch.stack([torch.isclose(first, o, rtol=SAME, atol=0.0) for o in others])
         return said.isnan().all(0) | needless.all(0) & (said == got.double()).all(0)
 
-    def _without_nan(self, other: float) -> list[Any]:
-        return self._with_numbers(other, lambda v: ~v.isnan(), list(self.inputs))
+    def _without_nan(self, k: int, other: float) -> torch.Tensor:
+        """The k-th answer with numbers about that in NaN's place."""
+        answer = self._with_numbers(other, lambda v: ~v.isnan(), list(self.inputs))
+        return torch.as_tensor(answer[k], dtype=torch.float64)
 
     def _with_numbers(
         self, other: float, is_kept: Callable[[torch.Tensor], Any], names: list[str]
