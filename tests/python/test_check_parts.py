@@ -28,7 +28,7 @@ from wick.check.job import Job
 from wick.check.judges import huge
 from wick.check.judges.again import neighbours
 from wick.check.judges.huge import plan_huge
-from wick.check.judges.stream import _has_indices, _judge_together, _other, _others
+from wick.check.judges.stream import _judge_together, _others
 from wick.check.noise import Noise
 from wick.check.operator import Operator
 from wick.check.oracle import ByGradient, ByReference, Unanswered
@@ -623,27 +623,18 @@ def test_a_device_that_is_lost_ends_the_process_and_one_that_is_full_does_not(
 
 
 def test_beside_a_call_on_another_stream_others_are_computed() -> None:
-    x, index = torch.tensor([1.0, -3.0]), torch.tensor([2, 1])
-    assert torch.equal(_other(x), torch.tensor([-2.0, 6.0]))
-    assert torch.equal(_other(index), torch.tensor([0, 0]))
-    assert _other(3.0) == 3.0
-
-
-def test_beside_it_scalars_are_others_as_well() -> None:
     subject = Forward(SCALE, None, lambda phase: None)
     case = SCALE.read_case("scale_bias_relu T:f32 N=2 C=3 scale=0.5")
     call = subject.prepare(case)
-    same, unlike = _others(subject, case, call)
+    same, unlike = _others(subject, case)
     place = [p.name for p in SCALE.inputs].index("scale")
     assert same.values[place] == 0.5 and unlike.values[place] != 0.5
-    assert not _has_indices(same)
-    assert _has_indices(same.but([*same.values, torch.tensor([1])]))
     for other in (same, unlike):
-        assert torch.equal(other.values[0], call.values[0] * -2)
+        assert other.values[0].shape == call.values[0].shape
+        assert not torch.equal(other.values[0], call.values[0])
     relu = Operator("wick", "relu")
     case = relu.read_case("relu T:f32 N=2")
-    subject = Forward(relu, None, lambda phase: None)
-    assert len(list(_others(subject, case, subject.prepare(case)))) == 1
+    assert len(list(_others(Forward(relu, None, lambda phase: None), case))) == 1
 
 
 class NoStream:
@@ -660,9 +651,7 @@ class NoStream:
 
 
 @pytest.mark.parametrize("who", ["none", "call", "other"])
-def test_calls_at_once_are_judged_but_for_indices(
-    monkeypatch: pytest.MonkeyPatch, who: str
-) -> None:
+def test_calls_at_once_are_both_judged(monkeypatch: pytest.MonkeyPatch, who: str) -> None:
     for name in ("Stream", "Event"):
         monkeypatch.setattr(torch.cuda, name, NoStream)
     monkeypatch.setattr(torch.cuda, "stream", lambda _: contextlib.nullcontext())
@@ -672,7 +661,7 @@ def test_calls_at_once_are_judged_but_for_indices(
     subject = Forward(operator, None, lambda phase: None)
     case = operator.read_case("scale_bias_relu T:f32 N=2 C=3")
     call = subject.prepare(case)
-    other = next(_others(subject, case, call))
+    other = next(_others(subject, case))
     spoilt = {"none": None, "call": call, "other": other}[who]
     right = operator.function
 
@@ -681,13 +670,9 @@ def test_calls_at_once_are_judged_but_for_indices(
         return right(*values) + is_spoilt
 
     operator.function = function
-    for indices in (False, True):
-        monkeypatch.setattr("wick.check.judges.stream._has_indices", lambda _, i=indices: i)
-        result = Result()
-        _judge_together(call, other, call.run().results, result)
-        assert [f.kind for f in result.findings] == (
-            ["together"] if who == "call" or (who == "other" and not indices) else []
-        )
+    result = Result()
+    _judge_together(call, other, call.run().results, result)
+    assert [f.kind for f in result.findings] == ([] if who == "none" else ["together"])
 
 
 def test_sizes_that_could_be_taken_for_others() -> None:

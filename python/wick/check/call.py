@@ -72,6 +72,10 @@ class Call:
         self.phase("judge")
         return outcome
 
+    def by_door(self, values: list[Any], door: Callable[..., Any] | None = None) -> Any:
+        """What a person is given for such values, by wick.ops or another door."""
+        return (door or self.operator.function)(*values, **self.operator.wants(self.wanted))
+
     def but(self, values: list[Any]) -> Call:
         """The same call with other values, and nobody to say what is right."""
         return replace(self, values=values, oracle=None, sensitivity=None, _heard={})

@@ -150,7 +150,7 @@ def _judge_new_values(subject: Subject, case: Case, call: Call, result: Result) 
     new = [_but_for_ends(o, v) for o, v in zip(other.on_device(), call.on_device())]
     call.phase("operator")
     try:
-        call.operator.function(*values)
+        call.by_door(values)
         for v, n in zip(values, new):
             if isinstance(v, torch.Tensor):
                 v.copy_(n)
@@ -184,4 +184,4 @@ def _but_for_ends(new: Any, old: Any) -> Any:
 
 
 def _results(call: Call, values: list[Any]) -> list[Any]:
-    return results_of(call.operator, call.operator.function(*values), values)
+    return results_of(call.operator, call.by_door(values), values)

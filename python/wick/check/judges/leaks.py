@@ -89,7 +89,7 @@ def _judge_device_leaks(call: Call) -> Result:
         call.phase("operator")
         try:
             for _ in range(n):
-                call.operator.function(*values)
+                call.by_door(values)
             synchronize(call.device)
         finally:
             call.phase("judge")

@@ -32,22 +32,27 @@ def judge_stream(subject: Subject, case: Case) -> Result:
     if alone.refused:
         return Result(refused=alone.message)
     result.judged.append("stream")
+    others = list(_others(subject, case))
+    before = next((o.values for o in others if _sizes(o) == _sizes(call)), call.values)
     for busy in (0, 2 * DELAY):
         if not result.findings:
-            _judge_side_stream(call, alone.results, busy, result)
-    for other in _others(subject, case, call):
+            _judge_side_stream(call, before, alone.results, busy, result)
+    for other in others:
         if not any(f.kind == "together" for f in result.findings):
             _judge_together(call, other, alone.results, result)
-    _judge_graph(call, alone.results, result)
+    if None not in call.shapes:  # a number has to be waited for
+        _judge_graph(call, before, alone.results, result)
     return result
 
 
-def _judge_side_stream(call: Call, wanted: list[Any], busy: int, result: Result) -> None:
-    """Inputs are written late on another stream than the default one: who does not wait reads junk,
-    and who writes elsewhere is overtaken by the reader. busy: clock cycles for which the default one has
-    other work, and whoever leaves something there comes too late."""
+def _judge_side_stream(
+    call: Call, before: list[Any], wanted: list[Any], busy: int, result: Result
+) -> None:
+    """Inputs are written late on another stream than the default one: who does not wait reads those of
+    before, and who writes elsewhere is overtaken by the reader. busy: clock cycles for which the default
+    one has other work, and whoever leaves something there comes too late."""
     finished = call.on_device()
-    late = [torch.zeros_like(v) if isinstance(v, torch.Tensor) else v for v in finished]
+    late = _in_place_of(before, finished)
     stream = torch.cuda.Stream(call.device)
     torch.cuda.synchronize(call.device)
     call.phase("operator")
@@ -60,7 +65,7 @@ def _judge_side_stream(call: Call, wanted: list[Any], busy: int, result: Result)
         for to, value in zip(late, finished):
             if isinstance(to, torch.Tensor):
                 to.copy_(value)
-        given = call.operator.function(*late)
+        given = call.by_door(late)
         copies = [g.clone() if isinstance(g, torch.Tensor) else g for g in _as_list(given)]
     torch.cuda.synchronize(call.device)
     call.phase("judge")
@@ -87,8 +92,7 @@ def _judge_together(call: Call, other: Call, wanted: list[Any], result: Result) 
     alone = other.run()
     if alone.refused:
         return
-    right = None if _has_indices(other) else alone.results
-    calls: list[tuple[Call, list[Any] | None]] = [(call, wanted), (other, right)] * 2
+    calls = [(call, wanted), (other, alone.results)] * 2
     streams = [torch.cuda.Stream(call.device) for _ in calls]
     first = torch.cuda.Stream(call.device)
     for turn in range(ROUNDS):
@@ -105,12 +109,10 @@ def _judge_together(call: Call, other: Call, wanted: list[Any], result: Result) 
             with torch.cuda.stream(streams[k]):
                 _use_memory(call)
                 streams[k].wait_event(start)
-                given[k] = call.operator.function(*values[k])
+                given[k] = calls[k][0].by_door(values[k])
         torch.cuda.synchronize(call.device)
         call.phase("judge")
         for (_, right), got, at in zip(calls, given, values):
-            if right is None:
-                continue
             if not guarded.same(results_of(call.operator, got, at), right):
                 result.add(
                     "stream",
@@ -121,19 +123,16 @@ def _judge_together(call: Call, other: Call, wanted: list[Any], result: Result) 
                 return
 
 
-def _has_indices(call: Call) -> bool:
-    """Whose others are all the same, and of what goes to one place any may come last."""
-    return any(isinstance(v, torch.Tensor) and not v.is_floating_point() for v in call.values)
-
-
-def _others(subject: Subject, case: Case, call: Call) -> Iterator[Call]:
-    """Calls with other numbers: in tensors alone, and in scalars as well."""
-    yield call.but([_other(v) for v in call.values])
+def _others(subject: Subject, case: Case) -> Iterator[Call]:
+    """Calls of the same sizes with other numbers: in tensors alone, and in scalars as well."""
     scalars = {**case.scalars, **_other_scalars(subject, case)}
-    if scalars != case.scalars:
+    for there in (case.scalars, scalars) if scalars != case.scalars else (scalars,):
         with contextlib.suppress(Unfit, Unanswered):
-            unlike = answered(subject, case.but(scalars=scalars))
-            yield unlike.but([_other(v) for v in unlike.values])
+            yield answered(subject, case.but(scalars=there, seed=case.seed + 1000))
+
+
+def _sizes(call: Call) -> list[Any]:
+    return [v.shape for v in call.values if isinstance(v, torch.Tensor)]
 
 
 def _other_scalars(subject: Subject, case: Case) -> dict[str, Any]:
@@ -146,28 +145,29 @@ def _other_scalars(subject: Subject, case: Case) -> dict[str, Any]:
     return found
 
 
-def _other(value: Any) -> Any:
-    """Larger and smaller numbers; of indices, those that are always allowed."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    return value * -2 if value.is_floating_point() else torch.zeros_like(value)
+def _in_place_of(before: list[Any], finished: list[Any]) -> list[Any]:
+    """Tensors with the numbers of before, into which the finished ones can be copied."""
+    return [
+        torch.empty_like(v).copy_(b) if isinstance(v, torch.Tensor) else v
+        for b, v in zip(before, finished)
+    ]
 
 
 def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, tuple) else [value]
 
 
-def _judge_graph(call: Call, wanted: list[Any], result: Result) -> None:
+def _judge_graph(call: Call, before: list[Any], wanted: list[Any], result: Result) -> None:
     """Captured with other inputs, then replayed with these."""
     finished = call.on_device()
-    static = [torch.zeros_like(v) if isinstance(v, torch.Tensor) else v for v in finished]
+    static = _in_place_of(before, finished)
     graph = torch.cuda.CUDAGraph()
     call.phase("operator")
     try:
-        call.operator.function(*static)  # whatever is done once is done before
+        call.by_door(static)  # whatever is done once is done before
         torch.cuda.synchronize(call.device)
         with torch.cuda.graph(graph):
-            given = call.operator.function(*static)
+            given = call.by_door(static)
         for to, value in zip(static, finished):
             if isinstance(to, torch.Tensor):
                 to.copy_(value)

@@ -213,10 +213,9 @@ def _judge_doors(call: Call, case: Case, expected: list[Any], result: Result) ->
     op = call.operator
     for door in (op.function, op.overload):
         values = _own_copies(call)
-        keywords = op.wants(call.wanted)
         call.phase("operator")
         try:
-            given = door(*values, **keywords)
+            given = call.by_door(values, door)
         except (RuntimeError, TypeError) as error:
             result.add("forward", "door", f"the call is refused: {error}")
             return

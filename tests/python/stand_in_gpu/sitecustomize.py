@@ -1,0 +1,127 @@
+"""A torch that seems to have a GPU: what is put there stays on the CPU, and streams are none.
+
+On the path of a process (PYTHONPATH) it makes `wick check --device cuda` go its whole way without one,
+so that a mistake in that way is found where there is no GPU: an operator's CPU version is what runs.
+What a GPU alone can show (streams, a captured graph, memory of the device) it cannot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+CAPACITY = 4 << 30  # bytes that seem to be free, and there
+MAKERS = ("empty", "zeros", "full", "ones", "arange", "tensor", "as_tensor", "rand", "randn")
+
+
+def _is_there(device: Any) -> bool:
+    return getattr(device, "type", str(device)).startswith("cuda")
+
+
+def _stays(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same without a device that would be the GPU."""
+
+    @functools.wraps(function)
+    def on_cpu(*args: Any, **keywords: Any) -> Any:
+        if _is_there(keywords.get("device")):
+            keywords["device"] = "cpu"
+        return function(*args, **keywords)
+
+    return on_cpu
+
+
+class Stream:
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def wait_event(self, _: Any) -> None:
+        pass
+
+    def record(self) -> None:
+        pass
+
+
+class Graph:
+    """What was called while it was captured is called again."""
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
+
+    def replay(self) -> None:
+        for call in self.calls:
+            call()
+
+
+def install(torch: Any) -> None:
+    cuda = torch.cuda
+    for name in MAKERS:
+        setattr(torch, name, _stays(getattr(torch, name)))
+    to = torch.Tensor.to
+
+    @functools.wraps(to)
+    def to_cpu(x: Any, *args: Any, **keywords: Any) -> Any:
+        if args and _is_there(args[0]):
+            return to(x, "cpu", copy=True)
+        return to(x, *args, **keywords)
+
+    torch.Tensor.to = to_cpu
+    capturing: list[Graph] = []
+
+    @contextlib.contextmanager
+    def graph(there: Graph) -> Iterator[None]:
+        capturing.append(there)
+        try:
+            yield
+        finally:
+            capturing.pop()
+
+    cuda.is_available = lambda: True
+    cuda.Stream = cuda.Event = Stream
+    cuda.default_stream = Stream
+    cuda.stream = lambda _: contextlib.nullcontext()
+    cuda.synchronize = lambda _=None: None
+    cuda._sleep = lambda _: None
+    cuda.CUDAGraph, cuda.graph = Graph, graph
+    cuda.mem_get_info = lambda _=None: (CAPACITY, CAPACITY)
+    cuda.memory_reserved = cuda.memory_allocated = lambda _=None: 0
+    _record(capturing)
+
+
+def _record(capturing: list[Graph]) -> None:
+    """Calls of operators are part of a graph while one is captured."""
+    from wick.check.operator import Operator
+
+    find = Operator.__dict__["function"].func
+
+    def found(self: Any) -> Any:
+        function = find(self)
+
+        def call(*args: Any, **keywords: Any) -> Any:
+            given = function(*args, **keywords)
+            if capturing:
+                results = given if isinstance(given, tuple) else (given,)
+
+                def again() -> None:
+                    new = function(*args, **keywords)
+                    for to, value in zip(results, new if isinstance(new, tuple) else (new,)):
+                        if to is not None:
+                            to.copy_(value)
+
+                capturing[-1].calls.append(again)
+            return given
+
+        call.__self__ = function.__self__
+        return call
+
+    recorded = functools.cached_property(found)
+    recorded.__set_name__(Operator, "function")
+    Operator.function = recorded
+
+
+if any("wick.check.worker" in word for word in getattr(sys, "orig_argv", ())):
+    import torch
+
+    install(torch)
