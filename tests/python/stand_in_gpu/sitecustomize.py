@@ -1,8 +1,9 @@
 """A torch that seems to have a GPU: what is put there stays on the CPU, and streams are none.
 
-On the path of a process (PYTHONPATH) it makes `wick check --device cuda` go its whole way without one,
-so that a mistake in that way is found where there is no GPU: an operator's CPU version is what runs.
-What a GPU alone can show (streams, a captured graph, memory of the device) it cannot.
+On the path of a process (PYTHONPATH) it makes `wick check --device cuda` and `wick bench --device cuda`
+go their whole way without one, so that a mistake in that way is found where there is no GPU: an
+operator's CPU version is what runs. What a GPU alone can show (streams, a captured graph, memory of the
+device) it cannot.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 CAPACITY = 4 << 30  # bytes that seem to be free, and there
-MAKERS = ("empty", "zeros", "full", "ones", "arange", "tensor", "as_tensor", "rand", "randn")
+MAKERS = "empty zeros full ones arange tensor as_tensor rand randn randint".split()
 
 
 def _is_there(device: Any) -> bool:
@@ -40,8 +42,25 @@ class Stream:
     def wait_event(self, _: Any) -> None:
         pass
 
+
+class Event:
+    def __init__(self, **_: Any) -> None:
+        self.at = 0.0
+
     def record(self) -> None:
+        self.at = time.perf_counter()
+
+    def synchronize(self) -> None:
         pass
+
+    def elapsed_time(self, end: Event) -> float:
+        return 1e3 * (end.at - self.at)
+
+
+class Properties:
+    name = "a stand-in"
+    major, minor, multi_processor_count = 0, 0, 1
+    total_memory, L2_cache_size = CAPACITY, 1 << 20
 
 
 class Graph:
@@ -59,6 +78,13 @@ def install(torch: Any) -> None:
     cuda = torch.cuda
     for name in MAKERS:
         setattr(torch, name, _stays(getattr(torch, name)))
+    generator = torch.Generator
+
+    class Generator:
+        def __new__(cls, device: Any = "cpu") -> Any:
+            return generator("cpu" if _is_there(device) else device)
+
+    torch.Generator = Generator
     to = torch.Tensor.to
 
     @functools.wraps(to)
@@ -79,12 +105,16 @@ def install(torch: Any) -> None:
             capturing.pop()
 
     cuda.is_available = lambda: True
-    cuda.Stream = cuda.Event = Stream
+    cuda.Stream, cuda.Event = Stream, Event
     cuda.default_stream = Stream
     cuda.stream = lambda _: contextlib.nullcontext()
     cuda.synchronize = lambda _=None: None
     cuda._sleep = lambda _: None
     cuda.CUDAGraph, cuda.graph = Graph, graph
+    cuda.current_device = lambda: 0
+    cuda.device = lambda _: contextlib.nullcontext()
+    cuda.get_device_properties = lambda _=None: Properties
+    cuda.get_device_name = lambda _=None: Properties.name
     cuda.mem_get_info = lambda _=None: (CAPACITY, CAPACITY)
     cuda.memory_reserved = cuda.memory_allocated = lambda _=None: 0
     _record(capturing)
@@ -121,7 +151,8 @@ def _record(capturing: list[Graph]) -> None:
     Operator.function = recorded
 
 
-if any("wick.check.worker" in word for word in getattr(sys, "orig_argv", ())):
+STARTED = ("wick.check.worker", "wick", "wick.bench.again")  # modules of those who want it
+if any(word in STARTED for word in sys.orig_argv):
     import torch
 
     install(torch)
