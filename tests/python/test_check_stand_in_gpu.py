@@ -19,7 +19,9 @@ from wick.check.run import check
 STAND_IN = Path(__file__).parent / "stand_in_gpu"
 ONLY = [judge for judge in JUDGES if judge != "opcheck"]
 # Optional inputs and results, offsets, in place, numbers, scratch, two types, second gradients.
-FILES = [p for p in sources() if p.stem in "affine bags blend_ count dot nth tally".split()]
+FILES = [
+    p for p in sources() if p.stem in ["affine", "bags", "blend_", "count", "dot", "nth", "tally"]
+]
 OPTIONS = Options(device="cuda", depth="quick", only=ONLY)
 # What does not need the CPU's guards, or a GPU, to be seen.
 SHOWN = ("forward", "gradient", "repeat")

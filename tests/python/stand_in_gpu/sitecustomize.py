@@ -16,7 +16,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 CAPACITY = 4 << 30  # bytes that seem to be free, and there
-MAKERS = "empty zeros full ones arange tensor as_tensor rand randn randint".split()
+MAKERS = [
+    "empty",
+    "zeros",
+    "full",
+    "ones",
+    "arange",
+    "tensor",
+    "as_tensor",
+    "rand",
+    "randn",
+    "randint",
+]
 
 
 def _is_there(device: Any) -> bool:
