@@ -27,13 +27,13 @@ from wick.check.guarded import Manner
 from wick.check.job import Job
 from wick.check.judges import huge
 from wick.check.judges.again import neighbours
-from wick.check.judges.huge import plan_huge
 from wick.check.judges.stream import _judge_together, _others
 from wick.check.noise import Noise
 from wick.check.operator import Operator
 from wick.check.oracle import ByGradient, ByReference, Unanswered
 from wick.check.pace import Pace
 from wick.check.plan import Planner, candidates
+from wick.check.plan_huge import plan_huge
 from wick.check.pointers import find_pointers
 from wick.check.records import Subject, Target
 from wick.check.reference import Reference, ReferenceError
@@ -1512,7 +1512,7 @@ def test_a_window_has_a_row_to_lie_in(make: Any) -> None:
     )
     operator = Operator("local", made.name)
     for size in (2, 40, 513):
-        assert operator.fits(Case(made.name, {}, Planner(operator, 0).around("K", size))), size
+        assert operator.fits(Case(made.name, {}, Planner(operator, 0).dims.around("K", size))), size
     assert all(operator.fits(case) for case in plan_huge(operator))
 
 

@@ -11,7 +11,7 @@
     compare.py     a result against the reference
     call.py        a call: its arguments, and what it should give; forward.py and backward.py make them
     guarded.py     runs it on the CPU, memory guarded (src/trial); device.py on a GPU
-    plan.py        which cases
+    plan.py        which cases, plan_huge.py of them those beyond 2^31 elements; sizes.py, which fit together
     judges/        what is judged, a file each; finding.py, what they say
     loaded.py      the target loaded, its cases planned and judged
     worker.py      the process that does so; crew.py, the one that watches over it; phases.py, where it is

@@ -40,6 +40,7 @@ from .judges import (
 )
 from .operator import Operator
 from .plan import Planner
+from .plan_huge import plan_huge
 
 Phase = Callable[[str], None]
 MACROS = ("-D", "-U", "-I")  # flags that kernels are compiled with as well
@@ -246,10 +247,10 @@ class Loaded:
             if here and (forward.pointers or forward.offsets):
                 yield "bounds", {"refuse"}, plan.tiny(3)
             yield "opcheck", {"opcheck"}, plan.tiny(1, usual=True)
-            if here and batch.batch_dims(own):
+            if here and own.batch_dims:
                 yield "batch", {"opcheck"}, itertools.islice(plan.tiny(1, usual=True), 2)
         if depth != "quick":
-            cases = huge.plan_huge(own, not here, unsigned=here and not backward, asked=types)
+            cases = plan_huge(own, not here, unsigned=here and not backward, asked=types)
             yield "huge", {"huge"}, iter(cases)
 
     @functools.cached_property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 
 from .. import _wick
+from .._signature import signature
 from ..bench.inputs import DTYPES
 from .case import Case, CaseError, parse
 from .draw import LAYOUTS, PROFILES
@@ -130,6 +132,16 @@ class Operator:
             if not leading and any(d in p.sizes for p in self._counts)
         ]
         return self.counted_dims or kept
+
+    @property
+    def batch_dims(self) -> list[str]:
+        """Those that the signature calls independent and that are a whole size wherever they are one."""
+        parameters = [p for p in (*self.inputs, *self.outputs) if p.kind in ("tensor", "shape")]
+        words = [re.findall(r"\w+", size) for p in parameters for size in p.sizes]
+        parts = {name for size in words if len(size) > 1 for name in size}
+        twice = {d for d in self.dims if any(p.sizes.count(d) > 1 for p in parameters)}
+        dims = signature(self.namespace, self.name).dims
+        return [d.name for d in dims if d.batch and d.name not in parts | twice]
 
     @property
     def _counts(self) -> list[Parameter]:

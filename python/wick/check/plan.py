@@ -7,15 +7,14 @@ the others stay small; values, layouts and scalars vary over a few sizes.
 from __future__ import annotations
 
 import itertools
-import math
 import random
-import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from .case import Case, Size
 from .draw import LAYOUTS, NOT_FINITE, PROFILES
 from .operator import DTYPES, NUMBERS, Operator, Parameter, candidates
+from .sizes import DRAWS, MOST_WORK, Sizes, in_packs
 
 SMALL = range(36)
 EDGES = (
@@ -34,21 +33,14 @@ LARGE = (65_535, 65_537, 131_073, 300_007, 1_048_579)
 LARGE_VALUES = ("ties", "wide", "positive", "wide", "ties")  # sums of ties are exact
 TILES = (530, 270, 70)  # two dims are as large as that
 SQUARE = 70
-PACK = 16  # elements that are loaded at once, at most
-# Elements that a tensor with all dims would have: of a case that is large, of those in a sweep over sizes,
-# and of one that is called many times.
-MOST_WORK, MOST_SWEPT, MOST_CALLED = 1_000_000_000, 50_000_000, 500_000
-DRAWS = 8  # of sizes, until they fit together
+MOST_CALLED = 500_000  # elements of what is called many times, if a tensor had all dims
 LAYOUT_DRAWS = 6
 TOGETHER, MOST_TOGETHER = 6, 48  # cases of small sizes for each dim, and in all
 STREAMING = 34 << 20  # bytes: a result that goes past the caches
-MOST_ELEMENTS = 7_000_000  # of a tensor in a sweep over sizes
 MOST_OFTEN, TIMES = 250_000, 32  # or so many for each of a size, of one that is called many times
 WARPS = 70  # elements: more than two of them
 LOOPING = 6_000_000  # elements: more than a GPU works on at once
-ROOM = 600  # a dim that is subtracted, a window say, is no longer than this
 COUNTED = 2**24 + 100_003
-BUDGET = 1_500_000  # elements of a tensor whose sizes are drawn
 LARGE_INTS = (2**32 + 5, 2**53 + 2**33 + 9)  # more than 32 bits hold, and more than a double does
 MOST_TYPES = 12  # choices of element types
 MOST_FLAGS = 200  # ways in which truths and choices go together
@@ -78,14 +70,14 @@ class Planner:
         bounded: Collection[tuple[str, str]] = (),
         own: Operator | None = None,
     ) -> None:
-        self.op, self.seed, self.taken, self.bounded = operator, seed, taken or {}, bounded
-        self._given = {p.dim: p.default for p in operator.inputs if p.dim and p.default is not None}
+        self.op, self.seed, self.taken = operator, seed, taken or {}
         self.only_types = types
         self.may_be_unwanted = [p.name for p in (own or operator).outputs if p.optional]
         self._turns = itertools.count()
         self._flags = itertools.cycle(self._together())
         self._usual = {p.name: candidates(p)[0] for p in operator.scalars}
         self.random = random.Random(f"{seed} {operator.name}")
+        self.dims = Sizes(operator, bounded, self.random)
         self.counter = itertools.count(seed * 100_000)
 
     # ---- parts ----
@@ -115,72 +107,6 @@ class Planner:
         seed = next(self.counter)
         return Case(self.op.name, types, dims, self.scalars(), seed=seed, **more)
 
-    def small_dims(self) -> dict[str, Size]:
-        return self._drawn("random", BUDGET)
-
-    def odd_dims(self, budget: int = 40_000) -> dict[str, Size]:
-        return self._drawn("odd", budget)
-
-    def _drawn(self, kind: str, budget: int) -> dict[str, Size]:
-        for _ in range(DRAWS):
-            dims = self.op.sample(kind, self.random.getrandbits(32), budget)
-            if self._fits(dims):
-                break
-        return dims
-
-    def around(self, name: str, size: int) -> dict[str, Size]:
-        """That dim of that size; the others small, but for one that may have to make room."""
-        dims: dict[str, Size] = {}
-        for turn in range(2 * DRAWS):
-            dims = {n: self._few(n, size) for n in self.op.dims}
-            dims[name] = self._size(name, size)
-            if turn >= DRAWS:
-                dims = self._with_room(dims, (name,), size)
-            if self._fits(dims):
-                break
-        return dims
-
-    def _with_room(
-        self, dims: dict[str, Size], kept: Collection[str], size: int
-    ) -> dict[str, Size]:
-        """Another dim as long as it takes for those, of about that size, to fit; few of what is left."""
-        known = {b: self._size(b, size + 1) for a, b in self.bounded if a in kept and b not in kept}
-        for roomy in (dims, {**dims, **known}):
-            if self._fits(roomy):
-                return self._lighter(roomy, (*kept, *known), MOST_SWEPT)
-        for times in (1, 2, 6) if size <= ROOM else ():
-            for other in self.op.dims:
-                wider = {**dims, other: self._size(other, times * size + 1)}
-                if other not in kept and self._fits(wider):
-                    return self._lighter(wider, (*kept, other), MOST_SWEPT)
-        return dims
-
-    def _size(self, name: str, size: int) -> Size:
-        return (size,) if self.op.dims[name] else size
-
-    def _is_too_much(self, dims: dict[str, Size], most: int = MOST_ELEMENTS) -> bool:
-        """Where a tensor grows with a product of sizes, or a square; or the work does."""
-        if Case(self.op.name, {}, dims).numel > MOST_WORK:
-            return True
-        try:
-            inputs, outputs, _, _ = self.op.plan(self._of_any_type(dims))
-        except RuntimeError:
-            return False  # no case, as will be told
-        return any(math.prod(a[0]) > most for a in (*inputs, *outputs) if a)
-
-    def _fits(self, dims: dict[str, Size]) -> bool:
-        case = self._of_any_type(dims)
-        return self.op.fits(case) and all(case.length(a) <= case.length(b) for a, b in self.bounded)
-
-    def _of_any_type(self, dims: dict[str, Size]) -> Case:
-        return Case(self.op.name, {n: k[0] for n, k in self.op.variables.items()}, dims)
-
-    def _few(self, name: str, beside: int) -> Size:
-        usual = self._given.get(name)
-        if usual is not None and self.random.random() < 0.5:
-            return usual
-        return self._size(name, self.random.choice((1, 1, 2) if beside > 2000 else (1, 2, 3, 5)))
-
     def layout_choices(self, operator: Operator | None = None) -> list[tuple[str, str]]:
         found = []
         for p in (operator or self.op).tensors:
@@ -200,17 +126,17 @@ class Planner:
         ]
         for types in self.types():
             for later, first, equal in self._alike():
-                dims = self.odd_dims(2000)
+                dims = self.dims.odd(2000)
                 sizes = {self.op.dims[name]: dims[name] for name in equal}
                 dims |= {name: sizes[self.op.dims[name]] for name in equal}
                 for values in ("normal", "special"):
                     yield self.base(types, dims, values=values, layouts={later: f"is-{first}"})
             for written, read in pairs:
                 layouts = {written: f"is-{read}"}
-                for dims in (self.small_dims(), self.odd_dims(2000)):
+                for dims in (self.dims.small(), self.dims.odd(2000)):
                     yield self.base(types, dims, layouts=layouts)
                 for scalars in self.each_scalar():
-                    yield self.base(types, self.odd_dims(2000), layouts=layouts).but(
+                    yield self.base(types, self.dims.odd(2000), layouts=layouts).but(
                         scalars=scalars
                     )
 
@@ -239,44 +165,17 @@ class Planner:
                 sizes = [*SMALL, *EDGES][self.seed % thin :: thin]
                 for k, size in enumerate((*sizes, *rest)):
                     values = SWEEP_VALUES[k % len(SWEEP_VALUES)]
-                    case = self.base(types, self.around(name, size), values=values)
-                    if not self._is_too_much(case.dims):
+                    case = self.base(types, self.dims.around(name, size), values=values)
+                    if not self.dims.are_too_much(case.dims):
                         yield from self.varied(case, k + turn)
                     once_more = k >= len(sizes) or k % len(choices) == turn
-                    if once_more and (dims := self._of_result(case.dims, name, size)):
+                    if once_more and (dims := self.dims.of_result(case.dims, name, size)):
                         yield self.base(types, dims, values=values)
             yield from self._two_at_once(types, turn)
             for shape in SHAPES_OF_LEADING:
                 for name, leading in self.op.dims.items():
                     if leading:
-                        yield self.base(types, {**self.small_dims(), name: shape})
-
-    def _of_result(self, dims: dict[str, Size], name: str, size: int) -> dict[str, Size] | None:
-        """With as much of that dim as makes a result that long which is made of several (H-K+1, say)."""
-        results = [p for p in self.op.outputs if p.is_tensor]
-        made = [(p, k) for p in results for k, s in enumerate(p.sizes) if self._is_made(s, name)]
-        for p, axis in made:
-            longer = dims
-            for _ in range(2):
-                have = self._extent(longer, p, axis)
-                if have is None or isinstance(longer[name], tuple):
-                    break
-                if have == size:
-                    return longer if longer != dims and not self._is_too_much(longer) else None
-                longer = {**longer, name: max(0, longer[name] + size - have)}
-        return None
-
-    def _is_made(self, size: str, name: str) -> bool:
-        """Of that dim and something else."""
-        return size not in self.op.dims and name in re.findall(r"[A-Za-z_]\w*", size)
-
-    def _extent(self, dims: dict[str, Size], p: Parameter, axis: int) -> int | None:
-        """Of a result; None where the sizes do not fit."""
-        try:
-            _, outputs, _, _ = self.op.plan(self._of_any_type(dims))
-        except RuntimeError:
-            return None
-        return outputs[self.op.outputs.index(p)][0][axis - len(p.sizes)]
+                        yield self.base(types, {**self.dims.small(), name: shape})
 
     def _two_at_once(self, types: dict[str, str], turn: int) -> Iterator[Case]:
         """Two dims beyond a tile, of whatever size that is; the largest in the first type for the last two,
@@ -284,24 +183,24 @@ class Planner:
         for k, pair in enumerate(reversed(list(itertools.combinations(self.op.dims, 2)))):
             for size in TILES[(turn + k) % len(TILES) :]:
                 for a, b in (pair, reversed(pair)):
-                    dims = {**self.around(a, size), b: self._size(b, size + 7)}
-                    dims = self._with_room(dims, pair, size + 7)
-                    if self._fits(dims):
+                    dims = {**self.dims.around(a, size), b: self.dims.of(b, size + 7)}
+                    dims = self.dims.with_room(dims, pair, size + 7)
+                    if self.dims.fit(dims):
                         break
-                if not self._is_too_much(dims):
+                if not self.dims.are_too_much(dims):
                     yield self.base(types, dims)
                     break
-            dims = {**self.around(pair[0], SQUARE), pair[1]: self._size(pair[1], SQUARE)}
-            dims = self._with_room(dims, pair, SQUARE)
-            if not self._is_too_much(dims):
+            dims = {**self.dims.around(pair[0], SQUARE), pair[1]: self.dims.of(pair[1], SQUARE)}
+            dims = self.dims.with_room(dims, pair, SQUARE)
+            if not self.dims.are_too_much(dims):
                 yield self.base(types, dims)
 
     def large(self) -> Iterator[Case]:
         for turn, types in enumerate(self.types()):
             for name in self.op.dims:
                 for k, (size, values) in enumerate(zip(LARGE, LARGE_VALUES)):
-                    case = self.base(types, self.around(name, size), values=values)
-                    if not self._is_too_much(case.dims):
+                    case = self.base(types, self.dims.around(name, size), values=values)
+                    if not self.dims.are_too_much(case.dims):
                         yield from self.varied(case, k + turn)
 
     def streaming(self) -> Iterator[Case]:
@@ -312,17 +211,11 @@ class Planner:
             size = min((DTYPES[k].itemsize for k in types.values()), default=4)
             dims = self.op.sample("large", self.random.getrandbits(32), STREAMING // size)
             if Case(self.op.name, types, dims).numel > MOST_WORK:
-                dims = self._within_a_result(dims)
+                dims = self.dims.within_a_result(dims)
             case = self.base(types, dims)
             yield self.with_flags(case) if turn else case
             if turn == 0 and len(dims) > 1:
-                yield self.base(types, {name: _in_packs(n) for name, n in dims.items()})
-
-    def _within_a_result(self, dims: dict[str, Size]) -> dict[str, Size]:
-        """The same where the first result has them, and few of all others: what is summed over many, for
-        many, takes minutes."""
-        sizes = next((p.sizes for p in self.op.outputs if p.is_tensor), [])
-        return {n: size if n in sizes else self._few(n, 0) for n, size in dims.items()}
+                yield self.base(types, {name: in_packs(n) for name, n in dims.items()})
 
     def looping(self) -> Iterator[Case]:
         """So large that the blocks of a grid go round, where they do: one dim, the two behind or before it
@@ -330,9 +223,9 @@ class Planner:
         names = list(self.op.dims)
         for k, name in enumerate(names):
             beside = (*names[k + 1 :], *reversed(names[:k]))[:2]
-            dims = {n: self._size(n, WARPS if n in beside else 1) for n in names}
-            dims[name] = self._size(name, LOOPING // WARPS ** len(beside))
-            if self._fits(dims) and not self._is_too_much(dims):
+            dims = {n: self.dims.of(n, WARPS if n in beside else 1) for n in names}
+            dims[name] = self.dims.of(name, LOOPING // WARPS ** len(beside))
+            if self.dims.fit(dims) and not self.dims.are_too_much(dims):
                 yield self.base(self.types()[0], dims)
 
     def counted(self) -> Iterator[Case]:
@@ -340,7 +233,7 @@ class Planner:
         types = min(self.types(), key=lambda t: sum(DTYPES[k].itemsize for k in t.values()))
         for name in self.op.placed_dims:
             dims = {n: () if leading else 1 for n, leading in self.op.dims.items()}
-            dims[name] = self._size(name, COUNTED)
+            dims[name] = self.dims.of(name, COUNTED)
             for values in ("positive", "late", "zeros"):  # zeros: all in one place
                 case = self.base(types, dims, values=values)
                 yield case
@@ -352,33 +245,24 @@ class Planner:
             for profile in names:
                 if profile == "big" and not _has_narrow(types):
                     continue
-                for dims in (self.small_dims(), self.odd_dims(2000)):
+                for dims in (self.dims.small(), self.dims.odd(2000)):
                     yield self.base(types, dims, values=profile)
-                for k, dims in enumerate((self.odd_dims(), self.long_dims())):
+                for k, dims in enumerate((self.dims.odd(), self.dims.long())):
                     case = self.with_flags(self.base(types, dims, values=profile))
                     yield case
                     if k > 0 or profile in NOT_FINITE:
                         yield from self.with_less(case)
 
-    def long_dims(self) -> dict[str, Size]:
-        """One dim, drawn, of a thousand: long sums."""
-        names = list(self.op.dims)
-        return (
-            self.around(self.random.choice(names), 1000 + self.random.randrange(99))
-            if names
-            else {}
-        )
-
     def layouts(self, operator: Operator | None = None) -> Iterator[Case]:
         for types in self.types():
             for name, layout in self.layout_choices(operator):
                 for k in range(LAYOUT_DRAWS):  # each is drawn, too: which dims, and how
-                    dims = self.odd_dims(2000) if k % 2 else self.small_dims()
+                    dims = self.dims.odd(2000) if k % 2 else self.dims.small()
                     yield self.base(types, dims, layouts={name: layout})
             every = self.layout_choices(operator)
             for _ in range(4 if every else 0):
                 some = dict(self.random.sample(every, min(3, len(every))))
-                yield self.base(types, self.odd_dims(2000), layouts=some)
+                yield self.base(types, self.dims.odd(2000), layouts=some)
 
     def choices(self, large: Collection[str] = ()) -> Iterator[Case]:
         """Every value of every scalar, and all of them together at random. large: ints that may be that."""
@@ -386,20 +270,20 @@ class Planner:
             for p in self.op.scalars:
                 for value in (*candidates(p), *beyond(p), *LARGE_INTS * (p.name in large)):
                     for profile in ("normal", "special", "ties") if p.choices else ("normal",):
-                        many = self.long_dims() if profile == "special" else self.odd_dims(2000)
+                        many = self.dims.long() if profile == "special" else self.dims.odd(2000)
                         other = profile if p.choices else "ties"  # zeros among them
-                        for dims, values in ((self.small_dims(), profile), (many, other)):
+                        for dims, values in ((self.dims.small(), profile), (many, other)):
                             case = self.base(types, dims, values=values)
                             yield case.but(scalars={**case.scalars, p.name: value})
                     if p.kind in NUMBERS and value in candidates(p):  # 0 times NaN
-                        case = self.base(types, self.odd_dims(2000), values="special")
+                        case = self.base(types, self.dims.odd(2000), values="special")
                         yield case.but(scalars={**case.scalars, p.name: value})
                     for name in self.op.dims if p.choices or p.kind == "bool" else ():
                         for size in (0, 1):
-                            case = self.base(types, self.around(name, size))
+                            case = self.base(types, self.dims.around(name, size))
                             yield case.but(scalars={**case.scalars, p.name: value})
             for _ in range(6 if self.op.scalars else 0):
-                yield self.base(types, self.odd_dims(2000)).but(scalars=self.draw_scalars())
+                yield self.base(types, self.dims.odd(2000)).but(scalars=self.draw_scalars())
         yield from self._ints_as_sizes()
 
     def _ints_as_sizes(self) -> Iterator[Case]:
@@ -409,7 +293,7 @@ class Planner:
         ints = [p for p in self.op.scalars if p.kind == "int"]
         for p, value, name in itertools.product(ints, (1, 2, 3), self.op.dims):
             for size in (value, value + 1):
-                case = self.base(next(types), self.around(name, size))
+                case = self.base(next(types), self.dims.around(name, size))
                 case = case.but(scalars={**case.scalars, p.name: value})
                 yield case
                 yield from self.with_less(case)
@@ -425,9 +309,9 @@ class Planner:
                 for unwanted in _subsets(outputs):
                     if absent or unwanted:
                         more = {"absent": absent, "unwanted": unwanted}
-                        yield self.base(types, self.small_dims(), **more)
-                        yield self.base(types, self.odd_dims(2000), values="special", **more)
-                        case = self.base(types, self.odd_dims(2000), **more)
+                        yield self.base(types, self.dims.small(), **more)
+                        yield self.base(types, self.dims.odd(2000), values="special", **more)
+                        case = self.base(types, self.dims.odd(2000), **more)
                         yield case
                         if self.op.scalars:
                             yield case.but(scalars=self.draw_scalars())
@@ -439,21 +323,18 @@ class Planner:
         for types in self.types():
             for k in range(min(count, MOST_TOGETHER) // (1 if often else 4)):
                 for _ in range(DRAWS):
-                    dims = {n: self._small(n) for n in self.op.dims}
-                    if self._fits(dims):
+                    dims = {n: self.dims.little(n) for n in self.op.dims}
+                    if self.dims.fit(dims):
                         break
                 case = self.base(types, dims, values=FEW_VALUES[k % 4 == 3])
                 yield case.but(scalars=self.draw_scalars()) if k % 2 else case
-        for shorter, longer in self.bounded:  # which the reference refuses, and nobody may crash at
+        for (
+            shorter,
+            longer,
+        ) in self.dims.bounded:  # which the reference refuses, and nobody may crash at
             for types in self.types():
-                dims = {**self.small_dims(), shorter: self._size(shorter, 4)}
-                yield self.base(types, {**dims, longer: self._size(longer, 3)})
-
-    def _small(self, name: str) -> Size:
-        usual = self._given.get(name)
-        if usual is not None:
-            return self.random.choice((usual, usual, 0, 1, 2, 3))
-        return self._size(name, self.random.choice((1, 1, 1, 2, 3, 5, 8, 9, 17)))
+                dims = {**self.dims.small(), shorter: self.dims.of(shorter, 4)}
+                yield self.base(types, {**dims, longer: self.dims.of(longer, 3)})
 
     def drawn(self, count: int, operator: Operator | None = None) -> Iterator[Case]:
         """Everything at random."""
@@ -461,7 +342,7 @@ class Planner:
         kinds = [p for p in PROFILES if p not in ("big", "late")]
         for types in self.types():
             for _ in range(count):
-                case = self.base(types, self.odd_dims(), values=self.random.choice(kinds))
+                case = self.base(types, self.dims.odd(), values=self.random.choice(kinds))
                 some = dict(self.random.sample(every, min(len(every), self.random.randrange(3))))
                 yield case.but(scalars=self.draw_scalars(), layouts=some)
 
@@ -476,28 +357,20 @@ class Planner:
                 for k, size in enumerate(sizes):
                     values = FEW_VALUES[0 if plain else (k + at + turn) % len(FEW_VALUES)]
                     most = max(MOST_OFTEN, TIMES * size)
-                    while name and size > 1 and self._is_too_much(self.around(name, size), most):
+                    while (
+                        name
+                        and size > 1
+                        and self.dims.are_too_much(self.dims.around(name, size), most)
+                    ):
                         size //= 2
                     dims = {}
                     if name:
-                        dims = self._lighter(self.around(name, size), (name,), MOST_CALLED)
+                        dims = self.dims.lighter(self.dims.around(name, size), (name,), MOST_CALLED)
                     case = self.base(choice, dims, values=values)
                     if k % 2:
                         case = case.but(scalars=self.draw_scalars())
                         case = next(self.with_less(case), case) if turn % 2 == 0 else case
                     yield case
-
-    def _lighter(self, dims: dict[str, Size], kept: Collection[str], most: int) -> dict[str, Size]:
-        """With fewer of all but those, where a tensor with all dims would have more elements than that."""
-        for few in (2, 1):
-            if Case(self.op.name, {}, dims).numel <= most:
-                break
-            fewer = {
-                n: size if n in kept or size in (0, 1, (0,), (1,)) else self._size(n, few)
-                for n, size in dims.items()
-            }
-            dims = fewer if self._fits(fewer) else dims
-        return dims
 
     def draw_scalars(self) -> dict[str, Any]:
         return {p.name: self._draw_scalar(p) for p in self.op.scalars}
@@ -552,7 +425,7 @@ class Planner:
     def pairs(self) -> Iterator[Case]:
         """Calls one after another that are alike in all but values, and one with other scalars."""
         for types in self.types():
-            dims, scalars = self.odd_dims(2000), self.draw_scalars()
+            dims, scalars = self.dims.odd(2000), self.draw_scalars()
             yield self.base(types, dims).but(scalars=scalars)
             yield self.base(types, dims).but(scalars=scalars)
             yield self.base(types, dims).but(scalars=self.draw_scalars())
@@ -564,18 +437,11 @@ class Planner:
             if only and set(types.values()) & {"f16", "bf16", "f32", "f64"} not in ({only}, set()):
                 continue
             for _ in range(count):
-                dims = self._drawn("random", 24)
+                dims = self.dims.drawn("random", 24)
                 case = self.base(types, dims)
                 few = 1 if usual else 3
                 drawn = {p.name: self.random.choice(candidates(p)[:few]) for p in self.op.scalars}
                 yield case.but(scalars=drawn)
-
-
-def _in_packs(size: Size) -> Size:
-    """About that, in the last place where there are several: 16 times an odd number."""
-    if isinstance(size, tuple):
-        return (*size[:-1], _in_packs(size[-1])) if size else size
-    return size if size < 16 else (size // 32 * 2 + 1) * PACK
 
 
 def _has_narrow(types: dict[str, str]) -> bool:

@@ -5,12 +5,10 @@ vmap and DTensor take the signature's word for it.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import torch
 
-from ... import _signature
 from .. import guarded
 from ..call import Call, Unfit, answered
 from ..case import Case, Size
@@ -25,7 +23,7 @@ ROWS = 3
 def judge_batch(subject: Forward, case: Case) -> Result:
     result = Result(judged=["opcheck"])
     op = subject.operator
-    for dim in batch_dims(op):
+    for dim in op.batch_dims:
         try:
             call = answered(subject, case.with_dim(dim, _size(op, dim, ROWS)))
         except (Unfit, Unanswered) as why:
@@ -38,16 +36,6 @@ def judge_batch(subject: Forward, case: Case) -> Result:
             if result.findings:
                 return result
     return result
-
-
-def batch_dims(op: Operator) -> list[str]:
-    """Those that are a whole size wherever they are one."""
-    parameters = [p for p in (*op.inputs, *op.outputs) if p.kind in ("tensor", "shape")]
-    words = [re.findall(r"\w+", size) for p in parameters for size in p.sizes]
-    parts = {name for size in words if len(size) > 1 for name in size}
-    twice = {d for d in op.dims if any(p.sizes.count(d) > 1 for p in parameters)}
-    dims = _signature.signature(op.namespace, op.name).dims
-    return [d.name for d in dims if d.batch and d.name not in parts | twice]
 
 
 def _size(op: Operator, dim: str, n: int) -> Size:

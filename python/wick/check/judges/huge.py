@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-import re
 import time
-from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -29,204 +27,37 @@ from ..guarded import AT_ONCE, Manner, Zone
 from ..operator import COUNTS, DTYPES, Operator, candidates
 from ..oracle import Unanswered
 from ..phases import SOON
-from ..plan import PACK, Planner
+from ..plan import Planner
+from ..plan_huge import (
+    ELEMENTS,
+    cases_of,
+    is_in_parts,
+    large_dim,
+    most_elements,
+    rows_for,
+    with_rows,
+)
 from ..pointers import is_for_finding
-from .batch import batch_dims
 from .values import place
 
-ELEMENTS = 2**31 + 2**21
-WRAPPED = 2**32 + 2**21  # where an unsigned one ends
 MOST_KEPT = 1 << 20  # elements of a tail
 BEYOND = 2**36  # elements, far more than are needed
 LARGE = 1 << 30  # bytes; below it memory is memory
 ROWS = 4099
-CONVERTED = ("f16", "bf16")  # number by number, before they are computed with
-MOST_WORK = 15_000_000_000  # elements that a tensor with all dims would have: others are shorter, or it takes minutes
 BEFORE = (30_011, 8_009, 2_003)  # rows of zeros, to see whether they make a difference
 # Seconds: what nobody waits twice for, and what is so far from the limit that it is none of a slow operator.
 LONG, SOON_DONE = 25.0, 12.0
 MEASURED = 1 << 20  # elements by which that is known beforehand
 
 
-def plan_huge(
-    op: Operator, packs: bool = False, unsigned: bool = False, asked: Collection[str] = ()
-) -> list[Case]:
-    """One dim is large. Another one in a further case where no tensor ties the two together: those
-    beside it in a tensor are of a row, or of parameters, and small in life; or where a result may be
-    a place in it. On the CPU, where it costs little, those beside it as well that are summed up, and
-    the last of a matrix, which may have so many elements by itself. packs, on a GPU: once more with rows
-    that can be loaded in packs. Where an input may hold places in it, once more in the least type that
-    does. unsigned: the first has so many that 32 bits without a sign do not hold them either. asked: of
-    these element types, if the operator has them."""
-    found, tied, inner = [], set(), None
-    types = _types(op, asked, packs)
-    in_matrix = set() if packs else _dims_of_matrices(op)
-    summed = set() if packs else _summed_dims(op)
-    for dim, case in _cases(op, types).items():
-        if dim in tied & in_matrix:
-            inner = case
-        wrapped = unsigned and not found
-        if dim in tied & summed:  # alone, or it would not be that long itself
-            found.append(_cases(op, types, few=1).get(dim, case))
-        elif dim not in tied or dim in op.counted_dims:
-            found.append(_cases(op, types, elements=WRAPPED).get(dim, case) if wrapped else case)
-            tied |= _tied_to(op, dim)
-            in_packs = _cases(op, types, PACK).get(dim, case)
-            if packs and len(op.dims) > 1 and in_packs != case:
-                found.append(in_packs)
-            narrow = _cases(op, types, places="i32").get(dim, case)
-            if narrow != case and narrow.length(dim) < 2**31 and _may_be_pointed_to(op, dim):
-                found.append(narrow)
-    return found if inner is None else [*found, inner]
-
-
-def _summed_dims(op: Operator) -> set[str]:
-    """Those that no result has."""
-    kept = {name for p in op.outputs if p.is_tensor for size in p.sizes for name in _names(size)}
-    written = {name for p in op.inputs if p.in_place for size in p.sizes for name in _names(size)}
-    return set(op.dims) - kept - written
-
-
-def _names(size: str) -> list[str]:
-    return re.findall(r"[A-Za-z_]\w*", size)
-
-
-def _dims_of_matrices(op: Operator) -> set[str]:
-    """Of results: two or more that are no batch."""
-    batch = {*batch_dims(op), *(n for n, leading in op.dims.items() if leading), *op.counted_dims}
-    sizes = [{s for s in p.sizes if s in op.dims} - batch for p in op.outputs if p.is_tensor]
-    return {dim for dims in sizes if len(dims) > 1 for dim in dims}
-
-
-def _may_be_pointed_to(op: Operator, dim: str) -> bool:
-    """By numbers of which there are as many as something else has elements."""
-    return any(op.may_be_places(p.element) and dim not in p.sizes for p in op.tensors)
-
-
-def _types(op: Operator, asked: Collection[str], on_gpu: bool) -> dict[str, str]:
-    """By variable. On a GPU memory is short, and on the CPU time: there a loop of f32 takes a tenth of one
-    that converts every number. A place in what is huge takes bits."""
-    found = {}
-    for name in op.variables:
-        kinds = op.kinds_of(name, asked)
-        if op.may_be_places(name):
-            found[name] = max(kinds, key=lambda k: DTYPES[k].itemsize)
-        elif on_gpu:
-            found[name] = min(kinds, key=lambda k: (DTYPES[k].itemsize, k != "f16"))
-        else:
-            found[name] = min(kinds, key=lambda k: (k in CONVERTED, DTYPES[k].itemsize, k != "f16"))
-    return found
-
-
-def _cases(
-    op: Operator,
-    types: dict[str, str],
-    few: int = 3,
-    places: str = "",
-    elements: int = ELEMENTS,
-) -> dict[str, Case]:
-    """By the dim that is large. few: what the others are, but for those that an int gives. places: the
-    type of what is not computed with, where it has that."""
-    narrow = {n: places for n in types if op.may_be_places(n) and places in op.variables[n]}
-    types = {**types, **narrow}
-    given = {p.dim: candidates(p)[0] for p in op.inputs if p.dim is not None}
-    scalars = {p.name: candidates(p)[0] for p in op.scalars}
-    found = {}
-    for dim in _candidates(op):
-        for n in (few,) if few == PACK else range(few, 0, -1):
-            dims: dict[str, Any] = {
-                name: (n,) if leading else given.get(name, n) for name, leading in op.dims.items()
-            }
-            for name in _in_front(op, dim):
-                dims[name] = () if op.dims[name] else 1
-            case = Case(op.name, types, dims, scalars, values="positive")
-            large = _sized(op, case, dim, _rows_for(op, case, dim, elements))
-            if op.fits(large) and _most(op, large) >= elements:
-                found[dim] = large
-                if large.numel < MOST_WORK:
-                    break
-    return found
-
-
-def _rows_for(op: Operator, case: Case, dim: str, elements: int) -> int:
-    """How long a dim has to be for the largest tensor to have so many elements; 0 where it does not grow."""
-
-    def most(rows: int) -> int:
-        sized = _sized(op, case, dim, rows)
-        return _most(op, sized) if op.fits(sized) else 0
-
-    per_row = most(1000) / 1000
-    if per_row < 1:
-        return 0
-    rows = math.ceil(elements / per_row)
-    if most(rows) <= 2 * elements:
-        return rows
-    low, high = 1000, rows  # it grows as a square
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if most(middle) < elements else (low, middle)
-    return high
-
-
-def _tied_to(op: Operator, dim: str) -> set[str]:
-    """It, and the dims beside it in some tensor."""
-    sizes = [p.sizes for p in (*op.outputs, *op.inputs) if p.is_tensor]
-    return {dim, *(s for size in sizes if dim in size for s in size)}
-
-
-def _sized(op: Operator, case: Case, dim: str, rows: int) -> Case:
-    return case.with_dim(dim, (rows,) if op.dims[dim] else rows)
-
-
-def _candidates(op: Operator) -> list[str]:
-    """Dims that stand alone in front of a result or an input, those of results first."""
-    found = []
-    for p in (*op.outputs, *op.inputs):
-        if p.is_tensor:
-            found += [s for s in p.sizes if s in op.dims and s not in found]
-    return found
-
-
-def _in_front(op: Operator, dim: str) -> set[str]:
-    """Dims that come before it in some tensor: they must be 1, so that its end is the tensor's."""
-    front: set[str] = set()
-    for p in (*op.outputs, *op.inputs, *op.scratch):
-        if p.kind in ("tensor", "shape") and dim in p.sizes:
-            for size in p.sizes[: p.sizes.index(dim)]:
-                front |= {name for name in op.dims if name in size}
-    return front - {dim}
-
-
-def _is_in_parts(op: Operator, case: Case, dim: str) -> bool:
-    """Scratch has more than the rows of this dim, one after another. What is huge and written shares
-    memory but for its end: of [8, N], only the last N end there."""
-    return any(
-        dim in _names(size) and (size != dim or any(case.dims.get(s) not in (1, ()) for s in front))
-        for p in op.scratch
-        for size, front in ((size, p.sizes[:i]) for i, size in enumerate(p.sizes))
-    )
-
-
-def _most(op: Operator, case: Case) -> int:
-    inputs, outputs, _, _ = op.plan(case)
-    return max((math.prod(a[0]) for a in (*inputs, *outputs) if a and a[1]), default=0)
-
-
-def _large_dim(op: Operator, case: Case) -> str:
-    return max(op.dims, key=case.length)
-
-
-# ---- the calls ----
-
-
 def judge_huge(subject: Forward | Backward, case: Case) -> Result:
     """Where rows hang together, the same is done in another dim as well, if they do not there."""
     if why := _refused_zeros(subject.forward):
         return skip(why)
-    if _most(subject.operator, case) > BEYOND:
+    if most_elements(subject.operator, case) > BEYOND:
         return Result(skipped=f"more than {BEYOND:.1e} elements, which nobody can wait for")
     result, alone = _judge_case(subject, case, False)
-    for other in _cases(subject.operator, case.types).values():
+    for other in cases_of(subject.operator, case.types).values():
         if alone or result.findings or result.refused or result.skipped:
             return result
         if other.dims != case.dims:
@@ -255,18 +86,18 @@ def _refused_zeros(forward: Forward) -> Exception | None:
 def _judge_case(subject: Forward | Backward, case: Case, only_alone: bool) -> tuple[Result, bool]:
     """And whether a result's rows hang on nothing but themselves. only_alone: else do nothing."""
     op, device = subject.operator, subject.device
-    dim = _large_dim(op, case)
+    dim = large_dim(op, case)
     if device.type != "cpu" and (why := _too_large(op, case, device)):
         return Result(skipped=why), False
-    small = _sized(op, case, dim, ROWS)
+    small = with_rows(op, case, dim, ROWS)
     tail = _inputs(subject, small)
     expected = _call(subject, small, tail)
     if expected.refused:
         return Result(refused=expected.message), False
     result, known = Result(judged=["huge"]), set()
     seconds = _seconds_for(subject, case, dim, tail) if device.type == "cpu" else 0.0
-    shorter = _sized(op, case, dim, _rows_for(op, small, dim, ELEMENTS))
-    if seconds > LONG and _most(op, case) > 1.5 * _most(op, shorter):
+    shorter = with_rows(op, case, dim, rows_for(op, small, dim, ELEMENTS))
+    if seconds > LONG and most_elements(op, case) > 1.5 * most_elements(op, shorter):
         seconds *= shorter.length(dim) / case.length(dim)
         case = shorter
         result.notes.append("huge: up to 2^31 elements, since 2^32 would take long")
@@ -277,7 +108,7 @@ def _judge_case(subject: Forward | Backward, case: Case, only_alone: bool) -> tu
         moves = _moves(subject, small, dim, tail, pointer)
         again = _moves(subject, small, dim, _inputs(subject, small, "offset"), pointer)
         fresh = {k: m for k, m in moves.items() if again.get(k) == m and k not in known}
-        if device.type == "cpu" and _is_in_parts(op, case, dim):
+        if device.type == "cpu" and is_in_parts(op, case, dim):
             fresh = {}
         if not fresh and (only_alone or pointer is not None):
             continue
@@ -307,8 +138,8 @@ def _seconds_for(subject: Forward | Backward, case: Case, dim: str, tail: list[A
     """About how many of CPU time the call will take, by what so many rows take that memory is memory. By
     the public door: guards take longer than many an operator."""
     op = subject.operator
-    rows = max(ROWS, _rows_for(op, _sized(op, case, dim, ROWS), dim, MEASURED))
-    longer = _sized(op, case, dim, rows)
+    rows = max(ROWS, rows_for(op, with_rows(op, case, dim, ROWS), dim, MEASURED))
+    longer = with_rows(op, case, dim, rows)
     if not _is_memory(op, longer):
         return math.inf
     padded = _padded(op, longer, tail)
@@ -329,7 +160,7 @@ def _seconds_for(subject: Forward | Backward, case: Case, dim: str, tail: list[A
 
 def _before(op: Operator, small: Case, dim: str) -> int:
     """Rows of zeros for the front; 0 where even a few are too much."""
-    return next((n for n in BEFORE if _is_memory(op, _sized(op, small, dim, n + ROWS))), 0)
+    return next((n for n in BEFORE if _is_memory(op, with_rows(op, small, dim, n + ROWS))), 0)
 
 
 def _judge_written(
@@ -389,7 +220,7 @@ def _moves(
     before = _before(op, small, dim)
     if before == 0:
         return {}
-    longer = _sized(op, small, dim, before + ROWS)
+    longer = with_rows(op, small, dim, before + ROWS)
     expected = _call(subject, small, tail)
     aimed = _aimed(subject, dim, tail, pointer, before)
     padded = _call(subject, longer, _padded(op, longer, aimed))
