@@ -294,8 +294,8 @@ void wick_diagnose_launch(wick_text *out, const wick_scan *scan, int64_t line, c
 
 /* ---- describe.c: what a source says, without building it; src/cli stands on these ---- */
 
-/* The operators of a source as a module's table has them, but without variants. Free with
- * wick_build_list_free. */
+/* The operators of a source as a module's table has them, each with one variant, which tells what
+ * versions there are and refuses to be called. Free with wick_build_list_free. */
 wick_status wick_build_list(wick_ctx *ctx, const wick_source *source,
                             const wick_module_table **out);
 void wick_build_list_free(const wick_module_table *table);
@@ -303,12 +303,14 @@ void wick_build_list_free(const wick_module_table *table);
 typedef enum wick_description {
     WICK_DESCRIBE_WORDS = 1,    /* every argument and result on a line of its own */
     WICK_DESCRIBE_SCHEMA = 2,   /* as torch has it */
-    WICK_DESCRIBE_PROTOTYPE = 4 /* of the C function */
+    WICK_DESCRIBE_PROTOTYPE = 4, /* of the C function, if there is a version for the CPU */
+    WICK_DESCRIBE_CUDA_PROTOTYPE = 8
 } wick_description;
 
 /* What a signature means, one of the above or several added up. Owned: wick_string_free. */
-wick_status wick_build_describe(wick_ctx *ctx, const char *name, const char *signature, int what,
-                                char **out);
+wick_status wick_build_describe(wick_ctx *ctx, const wick_op_entry *op, int what, char **out);
+/* Whether there is a version for the CPU, or for GPUs. */
+bool wick_build_has(const wick_op_entry *op, bool cuda);
 
 /* One of the file's choices of types, from words such as "f32 i32"; NULL: the first. */
 wick_status wick_build_read_types(wick_ctx *ctx, const wick_scan *scan, const char *words,

@@ -24,13 +24,48 @@ typedef struct listing {
     wick_scan scan;
 } listing;
 
+static wick_status refuse(wick_ctx *ctx, const wick_slot *slot)
+{
+    (void)slot;
+    return wick_fail(ctx, WICK_EINVAL, "not built");
+}
+
+typedef struct versions {
+    wick_variant variant;
+    const wick_variant *list[1];
+} versions;
+
+/* In the arena; NULL: no memory. */
+static versions *versions_of(wick_arena *arena, const wick_scan_op *op)
+{
+    versions *v = wick_arena_alloc(arena, sizeof *v);
+    if (!v) return NULL;
+    v->variant =
+        (wick_variant){.cpu = op->has_cpu ? refuse : NULL, .cuda = op->has_cuda ? refuse : NULL};
+    v->list[0] = &v->variant;
+    return v;
+}
+
+bool wick_build_has(const wick_op_entry *op, bool cuda)
+{
+    if (op->n_variants == 0) return false;
+    return cuda ? op->variants[0]->cuda != NULL : op->variants[0]->cpu != NULL;
+}
+
 static wick_status fill_entry(wick_ctx *ctx, wick_scan *scan, const wick_scan_op *op,
                               wick_op_entry *out)
 {
     wick_text text = {0};
+    const versions *v = versions_of(&scan->arena, op);
+    if (!v) return wick_fail(ctx, WICK_ENOMEM, "out of memory");
     wick_signature_print(&text, op->signature);
-    *out = (wick_op_entry){
-        .ns = scan->ns, .name = op->name, .doc = scan->doc, .file = scan->file, .line = op->line};
+    *out = (wick_op_entry){.ns = scan->ns,
+                           .name = op->name,
+                           .doc = scan->doc,
+                           .file = scan->file,
+                           .line = op->line,
+                           .variants = v->list,
+                           .n_variants = 1};
     if (!text.failed)
         out->signature = wick_arena_strndup(&scan->arena, wick_text_str(&text), text.size);
     wick_text_free(&text);
@@ -72,23 +107,28 @@ void wick_build_list_free(const wick_module_table *table)
 
 /* ---- a signature ---- */
 
-wick_status wick_build_describe(wick_ctx *ctx, const char *name, const char *signature, int what,
-                                char **out)
+static void print_prototype(wick_text *text, const wick_op_entry *op, const wick_signature *sig,
+                            bool cuda)
+{
+    if (!wick_build_has(op, cuda)) return;
+    wick_signature_print_prototype(text, sig, cuda ? "cuda" : "cpu", true);
+    wick_text_add(text, "\n");
+}
+
+wick_status wick_build_describe(wick_ctx *ctx, const wick_op_entry *op, int what, char **out)
 {
     wick_arena arena = {0};
     wick_signature *sig = NULL;
     wick_text text = {0};
-    wick_status status = wick_signature_parse(ctx, &arena, name, signature, &sig);
+    wick_status status = wick_signature_parse(ctx, &arena, op->name, op->signature, &sig);
     if (status) goto done;
     if (what & WICK_DESCRIBE_WORDS) wick_explain_signature(&text, sig);
     if (what & WICK_DESCRIBE_SCHEMA) {
         wick_signature_print_schema(&text, sig);
         wick_text_add(&text, "\n");
     }
-    if (what & WICK_DESCRIBE_PROTOTYPE) {
-        wick_signature_print_prototype(&text, sig, "cpu", true);
-        wick_text_add(&text, "\n");
-    }
+    if (what & WICK_DESCRIBE_PROTOTYPE) print_prototype(&text, op, sig, false);
+    if (what & WICK_DESCRIBE_CUDA_PROTOTYPE) print_prototype(&text, op, sig, true);
     status = give(ctx, &text, out);
 done:
     wick_arena_free(&arena);

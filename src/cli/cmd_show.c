@@ -22,6 +22,8 @@ enum {
     KEY_CC
 };
 
+enum { PROTOTYPES = WICK_DESCRIBE_PROTOTYPE | WICK_DESCRIBE_CUDA_PROTOTYPE };
+
 typedef struct arguments {
     char *what;     /* a file, or the name of an operator */
     const char *ns; /* of the operator; NULL: none was named, or it is a file */
@@ -34,7 +36,7 @@ typedef struct arguments {
 
 static const struct argp_option options[] = {
     {"schema", KEY_SCHEMA, NULL, 0, "the schema that torch registers", 0},
-    {"prototype", KEY_PROTOTYPE, NULL, 0, "the C function to write", 0},
+    {"prototype", KEY_PROTOTYPE, NULL, 0, "the C functions to write, for the CPU and for GPUs", 0},
     {"stub", KEY_STUB, NULL, 0, "the Python functions, as a stub file (.pyi)", 0},
     {"glue", KEY_GLUE, NULL, 0, "the C code that is generated around a source", 0},
     {"command", KEY_COMMAND, NULL, 0,
@@ -59,7 +61,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     arguments *a = state->input;
     switch (key) {
     case KEY_SCHEMA: a->parts |= WICK_DESCRIBE_SCHEMA; break;
-    case KEY_PROTOTYPE: a->parts |= WICK_DESCRIBE_PROTOTYPE; break;
+    case KEY_PROTOTYPE: a->parts |= PROTOTYPES; break;
     case KEY_STUB: a->stub = true; break;
     case KEY_GLUE: a->glue = true; break;
     case KEY_COMMAND: a->command = true; break;
@@ -135,7 +137,7 @@ static wick_status show_whereabouts(wick_ctx *ctx, const char *path, const argum
 static wick_status describe(wick_ctx *ctx, const wick_op_entry *op, int parts)
 {
     char *text = NULL;
-    WICK_TRY(wick_build_describe(ctx, op->name, op->signature, parts, &text));
+    WICK_TRY(wick_build_describe(ctx, op, parts, &text));
     fputs(text, stdout);
     wick_string_free(text);
     return WICK_OK;
@@ -158,8 +160,10 @@ static wick_status show_op(wick_ctx *ctx, const wick_module_table *table, int64_
     if (second) printf("  also     %.*s\n", (int)second, op->name);
     fputs("  schema   ", stdout);
     WICK_TRY(describe(ctx, op, WICK_DESCRIBE_SCHEMA));
-    fputs("  in C     ", stdout);
-    return describe(ctx, op, WICK_DESCRIBE_PROTOTYPE);
+    if (wick_build_has(op, false)) fputs("  in C     ", stdout);
+    WICK_TRY(describe(ctx, op, WICK_DESCRIBE_PROTOTYPE));
+    if (wick_build_has(op, true)) fputs("  on a GPU ", stdout);
+    return describe(ctx, op, WICK_DESCRIBE_CUDA_PROTOTYPE);
 }
 
 static int no_such_op(const cli_table *t, const arguments *a, const char *called)

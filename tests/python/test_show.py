@@ -147,6 +147,26 @@ def test_parts_are_printed_one_after_the_other(wick) -> None:
     assert all(parts)
 
 
+@pytest.mark.parametrize("devices", [("cpu",), ("cuda",), ("cpu", "cuda")])
+def test_a_prototype_for_each_device_that_there_is_a_version_for(wick, devices) -> None:
+    parameters = "wick_ctx *ctx, const float *x, float *y, int64_t N"
+    bodies = "".join(
+        f"WICK_IMPL wick_status both_{device}({parameters})\n"
+        "{ (void)ctx, (void)x, (void)y, (void)N; return WICK_OK; }\n"
+        for device in devices
+    )
+    (wick.folder / "both.c").write_text(
+        f'#include <wick/op.h>\nWICK_OP(both, "x: f32[N] -> y: f32[N]");\n{bodies}'
+    )
+    lines = [f"wick_status both_{device}({parameters})" for device in devices]
+    assert wick("show", "both.c", "--prototype").stdout.splitlines() == lines
+    said = wick("show", "both.c").stdout
+    assert ("\n  in C     wick_status both_cpu(" in said) == ("cpu" in devices)
+    assert ("\n  on a GPU wick_status both_cuda(" in said) == ("cuda" in devices)
+    assert wick("build", "--native", "both.c", "-o", "both.so").returncode == 0
+    assert wick("show", "./both.so", "--prototype").stdout.splitlines() == lines
+
+
 def test_an_operator_by_its_whole_name(wick) -> None:
     assert wick("show", "wick.relu").stdout == wick("show", "relu").stdout != ""
     done = wick("show", "wick.rellu")

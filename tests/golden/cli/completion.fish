@@ -28,7 +28,7 @@ complete -c wick -n '__fish_seen_subcommand_from build' -l verbose -s v -d 'say 
 complete -c wick -n __fish_use_subcommand -f -a list -d 'list operators: the shipped ones, a file\'s, or a module\'s'
 complete -c wick -n __fish_use_subcommand -f -a show -d 'say what an operator takes and returns, and what is made of it'
 complete -c wick -n '__fish_seen_subcommand_from show' -l schema -d 'the schema that torch registers'
-complete -c wick -n '__fish_seen_subcommand_from show' -l prototype -d 'the C function to write'
+complete -c wick -n '__fish_seen_subcommand_from show' -l prototype -d 'the C functions to write, for the CPU and for GPUs'
 complete -c wick -n '__fish_seen_subcommand_from show' -l stub -d 'the Python functions, as a stub file (.pyi)'
 complete -c wick -n '__fish_seen_subcommand_from show' -l glue -d 'the C code that is generated around a source'
 complete -c wick -n '__fish_seen_subcommand_from show' -l command -d 'how wick.load calls the C compiler on that code, and the flags for kernels'

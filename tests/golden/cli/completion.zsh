@@ -62,7 +62,7 @@ _wick()
         show)
         _arguments '--help[this text]' \
             '--schema[the schema that torch registers]' \
-            '--prototype[the C function to write]' \
+            '--prototype[the C functions to write, for the CPU and for GPUs]' \
             '--stub[the Python functions, as a stub file (.pyi)]' \
             '--glue[the C code that is generated around a source]' \
             '--command[how wick.load calls the C compiler on that code, and the flags for kernels]' \
