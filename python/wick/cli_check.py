@@ -85,6 +85,12 @@ def _file(text: str) -> str:
     return text
 
 
+def _named_file(text: str) -> str:
+    if text == "-":
+        raise argparse.ArgumentTypeError("-: expected the name of a file")
+    return _file(text)
+
+
 def _parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="wick check",
@@ -104,7 +110,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--jobs", type=_not_below_zero(int), default=0, metavar="N")
     parser.add_argument("--flags", default="", metavar="FLAGS")
     parser.add_argument("--json", type=_file, metavar="FILE")
-    parser.add_argument("--junit", type=_file, metavar="FILE")
+    parser.add_argument("--junit", type=_named_file, metavar="FILE")
     if "--flags" in argv[:-1]:  # its value begins with a dash, which argparse takes for an option
         k = argv.index("--flags")
         argv = [*argv[:k], f"--flags={argv[k + 1]}", *argv[k + 2 :]]

@@ -1202,6 +1202,16 @@ def test_what_became_slower(before, after, slower, faster) -> None:
     assert [c.row.case.dims["N"] for c in found.of(compare.FASTER)] == faster
 
 
+def test_what_was_disturbed_is_not_called_the_same(capsys) -> None:
+    before, after = run_of(1.0, 1.0), run_of(10.0, 1.0)
+    after[1][0].verdict = "disturbed"
+    found = compare.compare(before, after)
+    assert [c.row.case.dims["N"] for c in found.of(compare.DISTURBED)] == [0]
+    assert [c.row.case.dims["N"] for c in found.of(compare.SAME)] == [1]
+    table.print_comparison(found, "old.json")
+    assert "1 the same within the noise, 1 not compared, since" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("slower, other", [("wick", "out="), ("out=", "wick")])
 def test_the_plain_call_and_out_are_compared_each(slower: str, other: str, capsys) -> None:
     before, after = run_of(1e-3), run_of(1e-3)

@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,52 @@ def run(*words: str, **more: Any) -> subprocess.CompletedProcess[str]:
 
 
 # ---- the command ----
+
+
+def test_a_small_case_is_judged_by_all_who_can(write: Callable[..., Path]) -> None:
+    path = write()
+    done = run(str(path), "--case", "triple T:f32 N=3")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "COULD NOT CHECK" not in done.stdout and "leak " in done.stdout
+
+
+def test_junit_goes_to_a_file(write: Callable[..., Path], tmp_path: Path) -> None:
+    done = run(str(write()), "--junit", "-", cwd=tmp_path)
+    assert done.returncode == 2 and "--junit: -: expected the name of a file" in done.stderr
+    assert not (tmp_path / "-").exists()
+
+
+def test_what_an_operator_leaves_running_ends_with_the_check(
+    write: Callable[..., Path], tmp_path: Path
+) -> None:
+    left = tmp_path / "left"
+    path = write(
+        "#include <wick/op.h>\n#include <stdio.h>\n#include <unistd.h>\n"
+        'WICK_OP(triple, "x: f32[N] -> y: f32[N]");\n'
+        "WICK_IMPL wick_status triple_cpu(wick_ctx *c, const float *x, float *y, int64_t N)\n"
+        "{\n    (void)c;\n    if (N == 7 && fork() == 0) {\n"
+        f'        FILE *f = fopen("{left}", "a");\n'
+        '        if (f) fprintf(f, "%d\\n", (int)getpid()), fclose(f);\n'
+        "        for (;;) pause();\n    }\n"
+        "    for (int64_t i = 0; i < N; i++) y[i] = 3 * x[i];\n    return WICK_OK;\n}\n"
+    )
+    run(str(path), "--only", "forward", "--depth", "quick")
+    pids = left.read_text().split()
+    assert pids
+    for pid in pids:
+        for _ in range(100):
+            if is_gone(int(pid)):
+                break
+            time.sleep(0.05)
+        assert is_gone(int(pid)), pid
+
+
+def is_gone(pid: int) -> bool:
+    """Or dead, and nobody has asked how it ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
 
 
 def test_a_fault_is_printed_with_a_line_that_shows_it_again(

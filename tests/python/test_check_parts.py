@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import math
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,23 @@ import torch
 import torch.nn.functional as F
 
 import wick
-from wick.check import answers, device, draw, fences, guarded, loaded, run, shrink, worker
+from wick.check import (
+    answers,
+    crew,
+    device,
+    draw,
+    fences,
+    guarded,
+    loaded,
+    phases,
+    run,
+    shrink,
+    worker,
+)
 from wick.check.backward import MORE, Backward, _apart, _moved
 from wick.check.call import Unfit, answered
 from wick.check.case import Case, CaseError
-from wick.check.compare import SAFETY, SAFETY_GRADIENT, judge
+from wick.check.compare import GRADIENT, RESULT, Leeway, judge
 from wick.check.crew import Answer
 from wick.check.finding import Result
 from wick.check.forward import Forward
@@ -31,7 +44,7 @@ from wick.check.judges.stream import _judge_together, _others
 from wick.check.noise import Noise
 from wick.check.operator import Operator
 from wick.check.oracle import ByGradient, ByReference, Unanswered
-from wick.check.pace import Pace
+from wick.check.pace import Pace, is_slow
 from wick.check.plan import Planner, candidates
 from wick.check.plan_huge import plan_huge
 from wick.check.pointers import find_pointers
@@ -372,17 +385,25 @@ def test_what_vanishes_when_squared_may_vanish_in_f64() -> None:
         assert not judge(torch.zeros(1, dtype=dtype), 1000 * few, accumulator, no_samples).ok
 
 
-@pytest.mark.parametrize(("safety", "most"), [(SAFETY, 16), (SAFETY_GRADIENT, 64)])
+@pytest.mark.parametrize(("leeway", "most"), [(RESULT, 16), (GRADIENT, 64)])
 def test_in_f64_results_and_gradients_may_be_so_much_worse_than_samples(
-    safety: Any, most: int
+    leeway: Leeway, most: int
 ) -> None:
     one, spread = torch.ones(1, dtype=torch.float64), 1e-10
 
     def off_by(times: float) -> bool:
         samples = [one + spread]
-        return judge(one + times * spread, one, torch.float64, lambda _: samples, safety=safety).ok
+        return judge(one + times * spread, one, torch.float64, lambda _: samples, leeway=leeway).ok
 
     assert off_by(most - 1) and not off_by(most + 1)
+
+
+def test_a_gradient_in_f64_may_cancel_what_autograds_does_not() -> None:
+    """exp(alpha + beta - loss), where alpha is some hundreds; a constant of ten digits is worse."""
+    one = torch.ones(1, dtype=torch.float64)
+    for off, fine in ((1e-12, True), (1e-10, False)):
+        assert judge(one + off, one, torch.float64, lambda _: [one], leeway=GRADIENT).ok == fine
+        assert not judge(one + off, one, torch.float64, lambda _: [one]).ok
 
 
 def test_where_a_tie_decides_either_is_right() -> None:
@@ -1408,6 +1429,44 @@ def test_numbers_that_the_reference_takes_are_tried_at_all_sizes(make: Any) -> N
         assert max(sizes) > 4096 and len(sizes) > 20, name
     assert any(c.scalars for c in plan.large())
     assert plan.draw_scalars()["mode"] in (0, 1)
+
+
+def test_a_process_that_stopped_itself_waits_for_ever(monkeypatch: Any) -> None:
+    monkeypatch.setattr(crew, "IDLE", 0.2)
+    there = subprocess.Popen(["sh", "-c", "kill -STOP $$"])
+    try:
+        watch = crew._Watch(phases.Phases(phases.make()), pid=there.pid)
+        watch.look()
+        end = time.monotonic() + 30
+        while not watch.stuck() and time.monotonic() < end:
+            time.sleep(0.05)
+        assert watch.stuck()
+    finally:
+        there.kill()
+        there.wait()
+
+
+@pytest.mark.parametrize(
+    ("work", "slow"),
+    [
+        (lambda n, m: 1e-9 * n * m * m, True),  # 13 s, given 10
+        (lambda n, m: 1e-6 * n, False),  # a loop: it would have been done at once
+        (lambda n, m: None if n > 600 else 1e-6, False),
+        (lambda n, m: None, False),
+        (
+            lambda n, m: None if n * m * m > 4e9 else 1e-9 * n * m * m,
+            True,
+        ),  # half is too long as well
+    ],
+)
+def test_what_is_slow_is_told_from_what_hangs_by_less_of_it(work: Any, slow: bool) -> None:
+    case = Case("op", {}, {"N": (2, 3250), "M": 2000})
+
+    def call_of(smaller: Case) -> float | None:
+        return work(smaller.length("N"), smaller.length("M"))
+
+    assert is_slow(case, 10.0, call_of) == slow
+    assert not is_slow(case.but(dims={"N": (1,), "M": 2}), 10.0, call_of)
 
 
 def test_dims_that_may_not_be_longer_than_others_are_asked_about(make: Any) -> None:

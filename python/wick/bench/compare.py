@@ -22,7 +22,7 @@ from .rows import Row, Times
 from .verdict import faster
 
 COMPARED = ("wick", "out=")
-SLOWER, FASTER, SAME = "slower", "faster", "same"
+SLOWER, FASTER, SAME, DISTURBED = "slower", "faster", "same", "disturbed"
 LEAST_DRIFT, MOST_DRIFT = 0.7, 1.4  # of a machine that is still the same
 STEADY = 0.1  # spread, up to which a time may speak for the machine
 
@@ -136,8 +136,9 @@ def compare(
             kinds = {_kind(t0, t1), _kind(was.times[name], t1)}
             if same_torch and (beside := _kind_beside(was, row, name)):
                 kinds.add(beside)
-            if "disturbed" in (was.verdict, row.verdict):  # neither time is the operator's
-                kinds = {SAME}
+            if DISTURBED in (was.verdict, row.verdict):  # that time is not the operator's
+                changes.append(Change(row, name, t0, t1, DISTURBED))
+                continue
             if t1.median_s < row.apart(name) * t0.median_s and SLOWER in kinds:
                 kinds = {SAME}
             changes.append(Change(row, name, t0, t1, kinds.pop() if len(kinds) == 1 else SAME))

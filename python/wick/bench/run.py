@@ -133,7 +133,7 @@ def _bench(
         raise AskedWronglyError(f"--compare {options.compare}: no row of it is in this run")
     if found.of(compare.SLOWER):
         return SLOWER
-    return whole
+    return WRONG if found.of(compare.DISTURBED) else whole
 
 
 def report_the_end(

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any, TextIO
 
 from . import words
-from .compare import FASTER, SAME, SLOWER, Comparison
+from .compare import DISTURBED, FASTER, SAME, SLOWER, Comparison
 from .contenders import OURS
 from .rows import Row
 
@@ -203,6 +203,8 @@ def print_comparison(found: Comparison, before: str, out: TextIO | None = None) 
         f"\nAgainst {before}: {len(found.of(SLOWER))} slower, {len(found.of(FASTER))} faster, "
         f"{len(found.of(SAME))} the same within the noise"
     )
+    if disturbed := len(found.of(DISTURBED)):
+        out.write(f", {disturbed} not compared, since something else ran then or now")
     out.write(f"; the machine takes {found.drift:.2f} x as long (by {found.drift_by})\n")
     for note in filter(None, (found.elsewhere, found.busy)):
         out.write(f"  {note}\n")

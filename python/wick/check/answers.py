@@ -27,6 +27,7 @@ class Reading:
     too_large_an_int: bool = False
     seconds: float | None = None  # it took, and the longest call of the operator in it
     call: float = 0.0
+    hung: float = 0.0  # seconds that it was given, where it is told as hanging
 
 
 def read(job: Job, case: Case, answer: Answer) -> Reading:
@@ -73,7 +74,7 @@ def _read_hang(job: Job, case: Case, answer: Answer) -> Reading:
         return Reading(skipped=words, too_large=TOOK_LONG)
     how = "waits for something for ever" if answer.waiting else "does not come to an end"
     found = _death(job, answer, "hang", f"it {how} (given {answer.hung:.0f} s)")
-    found.too_large = TOOK_LONG
+    found.too_large, found.hung = TOOK_LONG, 0.0 if answer.waiting else answer.hung
     return found
 
 

@@ -11,26 +11,40 @@ all have been lucky there.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
 FREE = 8.0  # roundings in the accumulator's precision that need no explanation
-# In f64 the reference is no better itself, and what is wrong, by a constant of single precision say, is so by
-# far more.
-FREE_F64 = 256.0
 # And so many of its smallest numbers are as good as 0: their squares are, and nothing is wider.
 VANISHES = 16.0
 PIECE = 1 << 18  # elements that are compared at a time: what fits into caches
-# A few random runs do not meet the worst case: of a result in f64, and of others.
-SAFETY = {True: 16.0, False: 4.0}
-# And a backward by hand is seldom autograd's formula.
-SAFETY_GRADIENT = {True: 64.0, False: 6.0}
-
 TURNS = 5  # in which the reference is asked, at most
 
 Samples = Callable[[int], list[torch.Tensor]]  # of a turn
+
+
+@dataclass(frozen=True)
+class Leeway:
+    """In f64 the reference is no better itself, and what is wrong, by a constant of single precision say, is
+    so by far more."""
+
+    free_f64: float  # as FREE
+    times_f64: float  # as far as the samples: a few random runs do not meet the worst case
+    times: float  # in types other than f64
+
+    def free(self, wide: bool) -> float:
+        return self.free_f64 if wide else FREE
+
+    def times_samples(self, wide: bool) -> float:
+        return self.times_f64 if wide else self.times
+
+
+RESULT = Leeway(256, 16, 4)
+# A backward by hand is seldom autograd's formula: exp(alpha + beta - loss) of a long path, say, cancels
+# thousands of roundings, of which autograd's has none.
+GRADIENT = Leeway(16384, 64, 6)
 
 
 @dataclass
@@ -101,12 +115,11 @@ def judge(
     accumulator: torch.dtype,
     samples: Samples,
     lenient: bool = False,
-    safety: Mapping[bool, float] = SAFETY,
+    leeway: Leeway = RESULT,
 ) -> Verdict:
     """got: as computed. expected: in f64, or integers. samples(turn): the reference with rounding errors,
     called when elements are further off than what needs no explanation. lenient: where the reference
-    is infinite or NaN, so may the result be, in whatever way. safety: how much worse than the samples
-    it may be."""
+    is infinite or NaN, so may the result be, in whatever way."""
     if got.shape != expected.shape:
         raise ValueError(f"the reference returns shape {list(expected.shape)}")
     if not got.dtype.is_floating_point or not expected.dtype.is_floating_point:
@@ -122,7 +135,7 @@ def judge(
         piece, wanted = flat_got[part], flat_expected[part]
         if lenient:
             wanted = torch.where(piece.isfinite() | wanted.isfinite(), wanted, piece.double())
-        verdict = _judge_piece(piece, wanted, accumulator, others, safety)
+        verdict = _judge_piece(piece, wanted, accumulator, others, leeway)
         _merge(whole, verdict, start, got.shape)
     return whole
 
@@ -141,13 +154,13 @@ def _judge_piece(
     expected: torch.Tensor,
     accumulator: torch.dtype,
     samples: Samples,
-    safety: Mapping[bool, float],
+    leeway: Leeway,
 ) -> Verdict:
     kind = torch.finfo(got.dtype)
     g, e = got.double(), expected.double()
     computed_in = accumulator if accumulator.is_floating_point else torch.float64
     wide = got.dtype == torch.float64
-    unit = (FREE_F64 if wide else FREE) * torch.finfo(computed_in).eps
+    unit = leeway.free(wide) * torch.finfo(computed_in).eps
     relative, absolute = kind.eps / 2 + unit, kind.smallest_normal
     absolute *= VANISHES if wide else kind.eps
     share = (g - e).abs_().div_(e.abs().mul_(relative).add_(absolute))
@@ -167,7 +180,7 @@ def _judge_piece(
         for sample in samples(turn):
             spread = torch.maximum(spread, _spread(e, sample.double()))
         # As far as the largest result could be off: formulas differ most where they cancel.
-        allowed = by_itself + safety[wide] * spread + unit * size.max()
+        allowed = by_itself + leeway.times_samples(wide) * spread + unit * size.max()
         fine |= error <= allowed  # infinite, where right answers differ in kind
         fine |= ((g == math.inf) & (e + allowed > kind.max)) | (
             (g == -math.inf) & (e - allowed < -kind.max)

@@ -23,6 +23,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ASK_DRIVER = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}  # is there a GPU? without starting CUDA
 SOON = 60.0  # seconds of CPU time for what should be done in a fifth of it
+WAITS = ("S", "T")  # states of a process: asleep, stopped by a signal
 IDLE = 25.0  # seconds in which a process that waits for nobody would have done something
 
 
@@ -76,7 +77,7 @@ class _Watch:
     def stuck(self) -> bool:
         """Nothing happens, and not for want of a CPU."""
         idle = time.monotonic() - self.start
-        return idle > IDLE and self.used() < 0.02 * idle and _state(self.pid) == "S"
+        return idle > IDLE and self.used() < 0.02 * idle and _state(self.pid) in WAITS
 
 
 def _stat(pid: int) -> list[str]:
@@ -195,6 +196,7 @@ class Worker:
         except subprocess.TimeoutExpired:
             self.kill()
             self.process.wait()
+        self.kill()  # what operators have left running
 
     def kill(self) -> None:
         """With whatever it is doing."""

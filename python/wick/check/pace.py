@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import statistics
 import threading
+from collections.abc import Callable
 
 from .case import Case
 
@@ -13,6 +14,9 @@ LONG, ENOUGH = 1.0, 40.0  # or after so many of cases that take this long
 SHORT_DIM = 64  # which says nothing about larger ones
 NEAR = 8  # and neither does one that is so many times as short
 TOOK_LONG = "took too long"
+SHORT_CALL = 1e-3  # seconds: what is not on its way to seconds
+MOST_HALVINGS = 4  # of the sizes of a call that may hang
+MOST_GROWTH = 16.0  # times as long, where all sizes are twice as large
 
 
 class Pace:
@@ -96,6 +100,37 @@ class Pace:
                 if length / 4 <= n < length
             ]
         return max(shorter, default=0.0) > seconds / 4
+
+
+def is_slow(case: Case, seconds: float, call_of: Callable[[Case], float | None]) -> bool:
+    """Whether a call that has not ended in so long is slow, and does not hang: by how calls grow up to half of
+    all its sizes, or less, it would take about as long. call_of: seconds of a call; None of one that hangs,
+    or cannot be made."""
+    times: list[tuple[int, float]] = []  # by how often the sizes were halved
+    for halvings in range(1, MOST_HALVINGS + 1):
+        smaller = _halved(case, halvings)
+        took = None if smaller == case else call_of(smaller)
+        if took is not None:
+            times.append((halvings, took))
+        elif times or halvings == 2:
+            return False
+        if len(times) == 2:
+            break
+    if len(times) < 2 or times[0][1] < SHORT_CALL:
+        return False
+    (halvings, took), (_, before) = times
+    growth = min(MOST_GROWTH, took / max(before, 1e-9))
+    return took * growth**halvings > seconds / 4
+
+
+def _halved(case: Case, times: int) -> Case:
+    dims = {
+        n: max(min(s, 2), s >> times)
+        if isinstance(s, int)
+        else tuple(max(min(k, 2), k >> times) for k in s)
+        for n, s in case.dims.items()
+    }
+    return case.but(dims=dims)
 
 
 def has_large_int(case: Case) -> bool:

@@ -17,6 +17,7 @@ from .crew import Answer, Crew, Limits, Lost, Worker
 from .finding import Finding, Result
 from .follow import Follower
 from .job import WATCHED, Job
+from .pace import TOOK_LONG, is_slow
 from .records import DEATHS, Options, Report, Subject, Target
 
 CHUNK = 60  # cases that a worker takes at a time
@@ -289,6 +290,8 @@ class Run:
 
     def _judge_one(self, worker: Worker, job: Job, case: Case) -> None:
         reading = answers.read(job, case, self._ask(worker, job, case))
+        if reading.hung and self._is_slow(worker, job, case, reading.hung):
+            reading = Reading(skipped=f"takes more than {reading.hung:.0f} s", too_large=TOOK_LONG)
         self._keep_pace(job, case, reading)
         if reading.given_up is not None:
             self._give_up(job, case, reading.given_up)
@@ -296,6 +299,17 @@ class Run:
             self._skip(job, reading.skipped)
         else:
             self._take(worker, job, case, reading.result)
+
+    def _is_slow(self, worker: Worker, job: Job, case: Case, seconds: float) -> bool:
+        """By what the operator takes for less of everything."""
+        if self.options.case:
+            return False
+
+        def call_of(smaller: Case) -> float | None:
+            reading = answers.read(job, smaller, self._ask(worker, job, smaller))
+            return reading.call if reading.seconds is not None else None
+
+        return is_slow(case, seconds, call_of)
 
     def _keep_pace(self, job: Job, case: Case, reading: Reading) -> None:
         pace = job.subject.pace

@@ -13,7 +13,7 @@ from .. import draw
 from ..backward import Backward
 from ..call import Call, Unfit, answered
 from ..case import Case
-from ..compare import SAFETY_GRADIENT, judge
+from ..compare import GRADIENT, judge
 from ..device import moved
 from ..finding import Result, skip
 from ..forward import Forward
@@ -161,7 +161,7 @@ def _judge_arriving(
         for k, (name, g, e) in enumerate(zip(names, got, expected)):
             g = torch.zeros_like(leaves[k].cpu()) if g is None else g.cpu()
             samples = partial(_samples, oracle, expected, k, subject, case, layout, names)
-            verdict = judge(g, e, call.working, samples, True, SAFETY_GRADIENT)
+            verdict = judge(g, e, call.working, samples, True, GRADIENT)
             if not verdict.ok:
                 how = f" when the gradient arrives {layout}" if layout else ""
                 result.add(

@@ -54,6 +54,8 @@ def judge_huge(subject: Forward | Backward, case: Case) -> Result:
     """Where rows hang together, the same is done in another dim as well, if they do not there."""
     if why := _refused_zeros(subject.forward):
         return skip(why)
+    if most_elements(subject.operator, case) < ELEMENTS:
+        return skip(Unfit("none of its tensors is huge"))
     if most_elements(subject.operator, case) > BEYOND:
         return Result(skipped=f"more than {BEYOND:.1e} elements, which nobody can wait for")
     result, alone = _judge_case(subject, case, False)

@@ -14,7 +14,7 @@ import torch
 from .. import draw
 from ..call import Call, Unfit, answered
 from ..case import Case
-from ..compare import SAFETY_GRADIENT, judge
+from ..compare import GRADIENT, judge
 from ..finding import Result, skip
 from ..forward import Forward
 from ..operator import Operator
@@ -79,7 +79,7 @@ def _compare(
     outputs = [f"d{p.name}" for p in call.operator.outputs]
     for k, (name, g, e) in enumerate(zip([*names, *outputs], got, expected)):
         samples = partial(_samples, oracle, expected, k)
-        verdict = judge(g.cpu(), e, call.working, samples, True, SAFETY_GRADIENT)
+        verdict = judge(g.cpu(), e, call.working, samples, True, GRADIENT)
         if not verdict.ok:
             title = (
                 f"{place(f'{name}.grad', verdict.index or ())} of the gradient is "

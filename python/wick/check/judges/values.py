@@ -16,7 +16,7 @@ from .. import fences, guarded
 from ..backward import Backward
 from ..call import Call, Unfit
 from ..case import Case
-from ..compare import SAFETY, SAFETY_GRADIENT, Verdict, judge, unravel
+from ..compare import GRADIENT, RESULT, Verdict, judge, unravel
 from ..device import DeviceLost
 from ..draw import NOT_FINITE
 from ..finding import Result, skip
@@ -169,7 +169,7 @@ def _compare(call: Call, tag: str, got: list[Any], expected: list[Any], result: 
                     _as_tensor(s[k]) for s in call.samples(expected, turn, whole)
                 ],
                 call.lenient,
-                SAFETY if tag == "forward" else SAFETY_GRADIENT,
+                RESULT if tag == "forward" else GRADIENT,
             )
         except ValueError as error:
             result.add(tag, "shape", f"{name} has shape {list(g.shape)}, but {error}")
