@@ -301,8 +301,8 @@ wick_status wick_build_list(wick_ctx *ctx, const wick_source *source,
 void wick_build_list_free(const wick_module_table *table);
 
 typedef enum wick_description {
-    WICK_DESCRIBE_WORDS = 1,    /* every argument and result on a line of its own */
-    WICK_DESCRIBE_SCHEMA = 2,   /* as torch has it */
+    WICK_DESCRIBE_WORDS = 1,     /* every argument and result on a line of its own */
+    WICK_DESCRIBE_SCHEMA = 2,    /* as torch has it */
     WICK_DESCRIBE_PROTOTYPE = 4, /* of the C function, if there is a version for the CPU */
     WICK_DESCRIBE_CUDA_PROTOTYPE = 8
 } wick_description;

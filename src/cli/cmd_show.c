@@ -243,6 +243,16 @@ static wick_status shipped_source(wick_ctx *ctx, const cli_table *t, const char 
     return status;
 }
 
+/* Where a shipped operator is: the cache has only what was built of its source again. */
+static wick_status put_shipped(wick_ctx *ctx)
+{
+    char *path = NULL;
+    WICK_TRY(wick_build_package_file(ctx, "wick_ops.so", &path));
+    printf("shipped  %s\n", path);
+    wick_free(path);
+    return WICK_OK;
+}
+
 /* Everything that needs a source: of a module it is said that there is none. */
 static int show_from_source(wick_ctx *ctx, const cli_table *t, const arguments *a,
                             const char *called)
@@ -258,6 +268,7 @@ static int show_from_source(wick_ctx *ctx, const cli_table *t, const arguments *
     if (!t->from_source && !whole && (file || !cli_is_shipped(a->ns)))
         status = wick_fail(ctx, WICK_EINVAL, "%s is a module: name its source for this", a->what);
     if (!status && !whole && !file) status = shipped_source(ctx, t, a->what, &path);
+    if (!status && path && a->cache) status = put_shipped(ctx);
     if (!status && whole && t->from_source) status = show_whereabouts(ctx, a->what, a);
     if (!status && !whole) status = show_made(ctx, file ? a->what : path, a);
     wick_free(path);

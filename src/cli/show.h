@@ -30,6 +30,8 @@ wick_status show_source_compiler(wick_ctx *ctx, const show_source *s, wick_args 
 /* The command as a line for a shell: it makes a module of what --glue prints. Then, for a file with
  * kernels, with which flags those are compiled and that the module has none of them. */
 wick_status show_command(wick_ctx *ctx, const show_source *s);
+/* "twice.cu f32, sm_90": what the lines below are of. arch 0: none. */
+void show_head(const show_source *s, int32_t arch);
 /* A line per choice of types: the module's path, or that there is none yet. */
 wick_status show_cached(wick_ctx *ctx, const show_source *s);
 

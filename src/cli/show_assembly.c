@@ -369,6 +369,7 @@ wick_status show_assembly(wick_ctx *ctx, const show_source *s)
     if (!status) status = compile(ctx, s, folder, &text);
     if (!status && !read_lines(text, s->scan.file, &t))
         status = wick_fail(ctx, WICK_ENOMEM, "out of memory");
+    if (!status) show_head(s, 0);
     if (!status && print_loops(&t, s->scan.file, false) == 0)
         puts("no loop that touches memory: what there was is unrolled, or a call");
     if (!status) print_loops(&t, s->scan.file, true);

@@ -127,6 +127,7 @@ wick_status show_device_source(wick_ctx *ctx, const show_source *s,
     WICK_TRY(choose_arch(ctx, request, &arch));
     wick_status status = wick_device_cached(ctx, &s->scan, s->types, &s->options, arch, NULL,
                                             &warnings, &code, &size);
+    if (!status) show_head(s, arch);
     if (!status) status = show_code(ctx, code, size, request);
     wick_text_free(&warnings);
     wick_free(code);

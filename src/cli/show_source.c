@@ -113,13 +113,30 @@ wick_status show_command(wick_ctx *ctx, const show_source *s)
 
 /* ---- the cache ---- */
 
+/* "f32 i32"; "" where the file has no type variable. */
+static void add_types(wick_text *text, const wick_scan *scan, const wick_dtype *types)
+{
+    for (int i = 0; i < scan->n_variables; i++) {
+        wick_text_printf(text, "%s%s", i ? " " : "", wick_dtype_name((int)types[i]));
+    }
+}
+
 static void put_types(const wick_scan *scan, const wick_dtype *types)
 {
     wick_text text = {0};
-    for (int i = 0; i < scan->n_variables; i++) {
-        wick_text_printf(&text, "%s%s", i ? " " : "", wick_dtype_name((int)types[i]));
-    }
+    add_types(&text, scan, types);
     printf("%-8s ", scan->n_variables ? wick_text_str(&text) : "module");
+    wick_text_free(&text);
+}
+
+void show_head(const show_source *s, int32_t arch)
+{
+    wick_text text = {0};
+    wick_text_printf(&text, "%s%s", s->scan.file, s->scan.n_variables ? " " : "");
+    add_types(&text, &s->scan, s->types);
+    if (arch) wick_text_printf(&text, ", sm_%d", (int)arch);
+    puts(wick_text_str(&text));
+    fflush(stdout); /* another program may print next */
     wick_text_free(&text);
 }
 

@@ -125,17 +125,31 @@ Test(glue, show_refuses_types_that_the_file_does_not_list)
 
 Test(glue, a_signature_is_described_in_words_and_code)
 {
+    static const wick_source source = {
+        "op.c", "#include <wick/op.h>\n"
+                "WICK_OP(f, \"x!: T[N], k: int = 3 -> () where T: f32 f64\");\n"
+                "WICK_IMPL wick_status f_cpu(wick_ctx *c, T *x, int64_t k, int64_t N) { ; }\n"
+                "WICK_OP(g, \"x: T[N] -> y: T[N]\");\n"
+                "WICK_IMPL wick_status g_cuda(wick_ctx *c, const T *x, T *y, int64_t N) { ; }\n"};
+    const int prototypes = WICK_DESCRIBE_PROTOTYPE | WICK_DESCRIBE_CUDA_PROTOTYPE;
+    const wick_module_table *table = NULL;
     char *text = NULL;
     wick_ctx_init(&ctx, NULL);
-    cr_assert_eq(wick_build_describe(&ctx, "f", "x!: T[N], k: int = 3 -> () where T: f32 f64",
-                                     WICK_DESCRIBE_WORDS | WICK_DESCRIBE_PROTOTYPE, &text),
+    cr_assert_eq(wick_build_list(&ctx, &source, &table), WICK_OK, "%s", wick_ctx_message(&ctx));
+    cr_assert_eq(wick_build_describe(&ctx, &table->ops[0], WICK_DESCRIBE_WORDS | prototypes, &text),
                  WICK_OK);
     cr_expect_not_null(strstr(text, "tensor of f32 or f64, written in place\n"), "%s", text);
     cr_expect_not_null(strstr(text, "3 if left out\n"), "%s", text);
     cr_expect_not_null(
         strstr(text, "\nwick_status f_cpu(wick_ctx *ctx, T *x, int64_t k, int64_t N)\n"), "%s",
         text);
+    cr_expect_null(strstr(text, "f_cuda"), "%s", text);
     wick_string_free(text);
+    cr_assert_eq(wick_build_describe(&ctx, &table->ops[1], prototypes, &text), WICK_OK);
+    cr_expect_str_eq(text, "wick_status g_cuda(wick_ctx *ctx, const T *x, T *y, int64_t N)\n");
+    wick_string_free(text);
+    cr_expect_eq(table->ops[1].variants[0]->cuda(&ctx, NULL), WICK_EINVAL, "it is not built");
+    wick_build_list_free(table);
     wick_ctx_deinit(&ctx);
     cr_assert_eq(wick_memory_live(), 0);
 }

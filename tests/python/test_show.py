@@ -313,6 +313,7 @@ def test_where_modules_lie(wick) -> None:
 def test_loops(wick) -> None:
     said = wick("show", "loops.c", "--assembly").stdout
     summary, *bodies = said.split("\n\n")
+    assert said.startswith("loops.c\n"), "it has no type variable"
     add, mix = (
         re.search(rf"^({name}\w*), loops.c:(\S+): (\d+) instructions, (.*)$", summary, re.M)
         for name in ("add", "mix")
@@ -328,7 +329,7 @@ def test_loops(wick) -> None:
 
 def test_a_slow_loop_beside_a_fast_one_is_shown(wick) -> None:
     summary, *bodies = wick("show", "shares.c", "--assembly").stdout.split("\n\n")
-    lines = summary.splitlines()
+    _, *lines = summary.splitlines()
     sums = [line for line in lines if re.search(r"shares.c:(\d+-)?10:", line)]
     wide = [line for line in lines if re.search(r"shares.c:(11-)?12: .* bytes wide$", line)]
     assert sums and wide, summary
@@ -389,6 +390,7 @@ def test_shipped_operators_have_their_sources(wick) -> None:
     assert '/sources/elementwise/relu.c"\n' in wick("show", "relu", "--glue").stdout
     assert "bytes wide" in wick("show", "relu", "--assembly").stdout
     assert "-O3" in wick("show", "relu", "--command").stdout
+    assert re.match(r"shipped  /\S+/wick_ops\.so\n", wick("show", "relu", "--cache").stdout)
     assert "compiled by" not in wick("show", "relu").stdout
 
 
@@ -427,11 +429,14 @@ def test_kernels(wick) -> None:
     done = wick("show", "twice.cu", "--sass", "--resources", "--arch", "sm_90", **there)
     assert (done.returncode, done.stdout) == (
         0,
-        "cuobjdump -res-usage ELF\ncuobjdump -sass ELF\n",
+        "twice.cu f32, sm_90\ncuobjdump -res-usage ELF\ncuobjdump -sass ELF\n",
     ), done.stderr
     (wick.folder / "toolkit/bin/cuobjdump").unlink()
     done = wick("show", "twice.cu", "--sass", "--arch", "sm_90", PATH="/usr/bin:/bin", **there)
-    assert (done.returncode, done.stdout) == (0, "nvdisasm -c ELF\n"), done.stderr
+    assert (done.returncode, done.stdout) == (
+        0,
+        "twice.cu f32, sm_90\nnvdisasm -c ELF\n",
+    ), done.stderr
     done = wick("show", "twice.cu", "--resources", "--arch", "sm_90", PATH="/usr/bin:/bin")
     assert done.returncode == 1
     assert "cuobjdump was found neither in $CUDA_HOME/bin nor on the PATH" in done.stderr
@@ -451,7 +456,10 @@ def test_the_programs_of_triton_do_as_well(wick) -> None:
     own = runner(wick.folder, str(wick.folder / "bin/wick"))
     words = ("show", "twice.cu", "--resources", "--arch", "sm_90")
     done = own(*words, PATH="/usr/bin:/bin", WICK_INCLUDE=include)
-    assert (done.returncode, done.stdout) == (0, "triton -res-usage\n"), done.stderr
+    assert (done.returncode, done.stdout) == (
+        0,
+        "twice.cu f32, sm_90\ntriton -res-usage\n",
+    ), done.stderr
     program.chmod(0o644)
     done = own(*words, PATH="/usr/bin:/bin", WICK_INCLUDE=include)
     assert done.returncode == 1 and "cuobjdump was found neither" in done.stderr

@@ -81,7 +81,8 @@ def _why_not(operator: Operator, options: argparse.Namespace) -> str:
     where = (
         "--size" if options.size else operator.shapes_file and os.path.relpath(operator.shapes_file)
     )
-    dims = ", ".join(dim for dim, _ in operator.parameters["dims"])
+    given = {word.partition("=")[0] for sizes in options.size or () for word in sizes.split()}
+    dims = ", ".join(dim for dim, _ in operator.parameters["dims"] if dim not in given)
     return f"{where or 'sizes'}: {operator.name} needs {dims}"
 
 
