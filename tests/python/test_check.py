@@ -89,6 +89,51 @@ def test_a_small_case_is_judged_by_all_who_can(write: Callable[..., Path]) -> No
     assert "COULD NOT CHECK" not in done.stdout and "leak " in done.stdout
 
 
+UPTO = """\
+#include <wick/op.h>
+#ifndef FAULT
+#define FAULT 0
+#endif
+#if FAULT == 1
+typedef int place;
+#else
+typedef int64_t place;
+#endif
+WICK_OP(upto, "x: f32[B, S, V], length: i64[B] -> y: f32[B]");
+WICK_IMPL wick_status upto_cpu(wick_ctx *ctx, const float *x, const int64_t *length, float *y,
+                               int64_t B, int64_t S, int64_t V)
+{
+    for (int64_t b = 0; b < B; b++)
+        if (length[b] < 1 || length[b] > S || V < 1)
+            return wick_fail(ctx, WICK_EINVAL, "length[%d] is %d", (int)b, (int)length[b]);
+    for (int64_t b = 0; b < B; b++) {
+        const int64_t at = (b * S + length[b] - 1) * V;
+        y[b] = x[(place)at];
+    }
+    return WICK_OK;
+}
+"""
+UPTO_REFERENCE = """\
+import torch
+def upto(x, length):
+    if length.numel() and (length.min() < 1 or length.max() > x.shape[1]) or x.shape[2] < 1:
+        raise ValueError("length")
+    return x[torch.arange(len(length)), length - 1, 0]
+def upto_inputs(B, S):
+    return {"length": torch.randint(1, S + 1, (B,)) if S else torch.zeros(B, dtype=torch.int64)}
+"""
+
+
+@pytest.mark.parametrize("fault", [0, 1])
+def test_lengths_that_are_made_are_made_for_huge_tensors_as_well(
+    write: Callable[..., Path], fault: int
+) -> None:
+    path = write(UPTO, UPTO_REFERENCE, "upto")
+    report = judged(path, (f"-DFAULT={fault}",), only=["huge"], depth="default")
+    assert report.code == fault, [line for line, _ in lines(report)]
+    assert "huge" in report.subjects[0].tallies
+
+
 def test_junit_goes_to_a_file(write: Callable[..., Path], tmp_path: Path) -> None:
     done = run(str(write()), "--junit", "-", cwd=tmp_path)
     assert done.returncode == 2 and "--junit: -: expected the name of a file" in done.stderr

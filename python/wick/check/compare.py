@@ -44,7 +44,7 @@ class Leeway:
 RESULT = Leeway(256, 16, 4)
 # A backward by hand is seldom autograd's formula: exp(alpha + beta - loss) of a long path, say, cancels
 # thousands of roundings, of which autograd's has none.
-GRADIENT = Leeway(16384, 64, 6)
+GRADIENT = Leeway(2**17, 64, 6)
 
 
 @dataclass

@@ -56,7 +56,7 @@ class Forward:
         if self.device.type == "cpu" and any(_is_huge(a) for a in (*about, *outputs) if a):
             raise Unfit("a tensor of more than 1 GiB, which only `huge` judges")
         inputs = self._draw(case, about)
-        own = self._own_inputs(case)
+        own = self.own_inputs(case)
         for p in op.inputs:
             if p.name in own and p.name not in case.absent:
                 inputs[p.name] = self._like(p, own[p.name], inputs[p.name])
@@ -111,7 +111,7 @@ class Forward:
                 inputs[p.name] = inputs[case.layouts[p.name].removeprefix("is-")]
         return inputs
 
-    def _own_inputs(self, case: Case) -> Mapping[str, Any]:
+    def own_inputs(self, case: Case) -> Mapping[str, Any]:
         if self.reference is None:
             return {}
         self.phase("reference")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import math
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -24,12 +25,13 @@ from ..device import synchronize
 from ..finding import Result, skip
 from ..forward import Forward
 from ..guarded import AT_ONCE, Manner, Zone
-from ..operator import COUNTS, DTYPES, Operator, candidates
+from ..operator import COUNTS, DTYPES, Operator, Parameter, candidates
 from ..oracle import Unanswered
 from ..phases import SOON
 from ..plan import Planner
 from ..plan_huge import (
     ELEMENTS,
+    WRAPPED,
     cases_of,
     is_in_parts,
     large_dim,
@@ -38,6 +40,7 @@ from ..plan_huge import (
     with_rows,
 )
 from ..pointers import is_for_finding
+from ..reference import ReferenceError
 from .values import place
 
 MOST_KEPT = 1 << 20  # elements of a tail
@@ -47,6 +50,7 @@ ROWS = 4099
 BEFORE = (30_011, 8_009, 2_003)  # rows of zeros, to see whether they make a difference
 # Seconds: what nobody waits twice for, and what is so far from the limit that it is none of a slow operator.
 LONG, SOON_DONE = 25.0, 12.0
+HOPELESS = 130.0  # it would be ended before
 MEASURED = 1 << 20  # elements by which that is known beforehand
 
 
@@ -103,6 +107,8 @@ def _judge_case(subject: Forward | Backward, case: Case, only_alone: bool) -> tu
         seconds *= shorter.length(dim) / case.length(dim)
         case = shorter
         result.notes.append("huge: up to 2^31 elements, since 2^32 would take long")
+    if HOPELESS < seconds < math.inf:
+        return Result(skipped=f"would take about {seconds:.0f} s"), False
     front = case.length(dim) - ROWS
     phase = SOON if seconds < SOON_DONE else "operator"
     for pointer in (None, *_pointers(subject, dim, tail, front)):
@@ -133,7 +139,28 @@ def _judge_case(subject: Forward | Backward, case: Case, only_alone: bool) -> tu
                 )
         if device.type == "cpu" and not result.findings:
             _judge_written(op, case, dim, outcome, result)
+    if device.type == "cpu" and not (result.findings or result.refused or only_alone):
+        _judge_wide(subject, case, dim, result)
     return result, bool(known)
+
+
+def _judge_wide(subject: Forward | Backward, case: Case, dim: str, result: Result) -> None:
+    """Several of what lies in front, too, where NAME_inputs makes lengths and the like, which say how far is
+    looked: it does not crash, and the ends of results are written."""
+    op = subject.operator
+    if not _made(subject, case.but(dims={**case.dims, dim: with_rows(op, case, dim, 3).dims[dim]})):
+        return
+    few = {n: (3,) if op.dims[n] else 3 for n, size in case.dims.items() if size in (1, ())}
+    small = with_rows(op, case.but(dims={**case.dims, **few}), dim, ROWS)
+    wide = with_rows(op, small, dim, rows_for(op, small, dim, WRAPPED))
+    if not few or not op.fits(wide) or most_elements(op, wide) < WRAPPED:
+        return
+    tail = _inputs(subject, small)
+    if _seconds_for(subject, wide, dim, tail) > LONG:
+        return
+    outcome = _call_huge(subject, wide, tail, "operator")
+    if not outcome.refused:
+        _judge_written(op, wide, dim, outcome, result)
 
 
 def _seconds_for(subject: Forward | Backward, case: Case, dim: str, tail: list[Any]) -> float:
@@ -240,10 +267,13 @@ def _moves(
 def _inputs(subject: Forward | Backward, case: Case, profile: str = "positive") -> list[Any]:
     op, offsets = subject.operator, subject.offsets
     about, _, _, _ = op.plan(case)
+    made = _made(subject, case)
     values: list[Any] = []
     for p, a in zip(op.inputs, about):
         if p.dim is not None:
             values.append(case.dims[p.dim])
+        elif _is_of(made.get(p.name), p, a):
+            values.append(_made_as(made[p.name], p, a))
         elif p.is_scalar:
             values.append(case.scalars.get(p.name, candidates(p)[0]))
         elif not p.is_tensor:
@@ -256,6 +286,28 @@ def _inputs(subject: Forward | Backward, case: Case, profile: str = "positive") 
             below = 1 if p.name in subject.pointers or is_for_finding(op, p, dtype) else 0
             values.append(draw.values(profile, tuple(a[0]), dtype, gen, below))
     return values
+
+
+def _made(subject: Forward | Backward, case: Case) -> Mapping[str, Any]:
+    """By the reference's NAME_inputs; of a backward, where its dims have the names that the forward's have."""
+    forward = subject.forward
+    if not set(forward.operator.dims) <= set(case.dims):
+        return {}
+    try:
+        return forward.own_inputs(case)
+    except (Unanswered, ReferenceError, MemoryError):  # it is not for sizes like these
+        return {}
+
+
+def _is_of(value: Any, p: Parameter, about: Any) -> bool:
+    """There is one, and it is what the signature wants."""
+    if value is None or not p.is_tensor:
+        return value is not None
+    return tuple(torch.as_tensor(value).shape) == tuple(about[0])
+
+
+def _made_as(value: Any, p: Parameter, about: Any) -> Any:
+    return torch.as_tensor(value, dtype=DTYPES[about[1]]) if p.is_tensor else value
 
 
 def _too_large(op: Operator, case: Case, device: torch.device) -> str:
@@ -289,6 +341,10 @@ def _pad(value: torch.Tensor, shape: Any, device: torch.device | None = None) ->
 def _size_or(p: Any, about: Any, case: Case, value: Any) -> Any:
     if p.dim is not None:
         return case.dims[p.dim]
+    if (
+        isinstance(value, torch.Tensor) and value.numel() == 0
+    ):  # [0, 4099]: nothing, of another size
+        return value.new_empty(tuple(about[0]))
     return tuple(about[0]) if p.kind == "shape" else value
 
 
