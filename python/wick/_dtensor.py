@@ -28,9 +28,8 @@ from ._signature import Param, Signature, signature
 def register(ns: str, name: str, function: Any) -> None:
     sig = signature(ns, name)
     dispatcher = DTensor._op_dispatcher
-    if (
-        sig.outputs and sig.outputs[0].optional
-    ):  # DTensor takes that for an operator without results
+    # DTensor takes that for an operator without results.
+    if sig.outputs and sig.outputs[0].optional:
         dispatcher._custom_op_handlers[sig.overload] = partial(_call, ns, name)
         return
     register_sharding(sig.overload)(partial(_shardings, ns, name))

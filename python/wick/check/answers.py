@@ -37,9 +37,7 @@ def read(job: Job, case: Case, answer: Answer) -> Reading:
     if answer.phase == OUTSIDE:  # it does not look, which is up to it
         return Reading(Result(judged=[job.main_judge]))
     by_reference = answer.phase == "reference"
-    if (
-        by_reference and answer.status == -signal.SIGFPE
-    ):  # as torch.div does with the least one by -1
+    if by_reference and answer.status == -signal.SIGFPE:  # torch.div of the least one by -1
         return Reading(skipped="the reference crashes at a division of integers")
     if by_reference and not answer.hung and answer.status != -9:
         return Reading(given_up={"broken": f"the reference {ending(answer)}"})

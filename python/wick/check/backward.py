@@ -135,9 +135,8 @@ class Backward:
                 if value is None and not optional:
                     raise Unfit(f"{p.name} cannot be absent")
             else:
-                shape = (
-                    given[index].shape if isinstance(given[index], torch.Tensor) else given[index]
-                )
+                of = given[index]
+                shape = of.shape if isinstance(of, torch.Tensor) else of
                 value = tuple(shape) if source == "shape" else shape[axis]
             layout = case.layouts.get(p.name)
             if source == "output" and layout not in (None, "expanded"):

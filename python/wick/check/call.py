@@ -19,10 +19,8 @@ from .reference import broken, is_for_memory, words_of
 
 Phase = Callable[[str], None]
 CPU = torch.device("cpu")
-LONG, SHORTER = (
-    0.3,
-    8,
-)  # seconds of a slow reference, and how many times less it is asked about then
+LONG = 0.3  # seconds of a slow reference
+SHORTER = 8  # times less is what it is asked about then
 # What a reference raises where it has no answer.
 MISFITS = (ValueError, IndexError, ArithmeticError, AssertionError)
 

@@ -26,9 +26,7 @@ class Manner:
     """How a call is made."""
 
     at_end: bool = True  # a guard right behind each tensor; else right in front of it
-    shift: int = (
-        0  # bit k: tensor k (inputs, then results) is an element off alignment, unless at_end
-    )
+    shift: int = 0  # bit k: tensor k (inputs, then results) is off alignment, unless at_end
     fill: int = FILLS[0]
     threads: int = 1
     order: int = FORWARDS

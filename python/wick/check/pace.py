@@ -29,9 +29,8 @@ class Pace:
         self._spent: dict[tuple[str, str], float] = {}  # seconds of long cases
         # Of each, how long it is, how large, and how many seconds it took.
         self._known: dict[tuple[str, str], list[tuple[int, int, float]]] = {}
-        self._calls: dict[
-            str, dict[int, float]
-        ] = {}  # by dim and size, the longest call in seconds
+        # By dim and size, the longest call in seconds.
+        self._calls: dict[str, dict[int, float]] = {}
 
     def why_not(self, judge: str, case: Case) -> str:
         """Why a case is left out; "" for one that is not."""

@@ -341,9 +341,7 @@ def _pad(value: torch.Tensor, shape: Any, device: torch.device | None = None) ->
 def _size_or(p: Any, about: Any, case: Case, value: Any) -> Any:
     if p.dim is not None:
         return case.dims[p.dim]
-    if (
-        isinstance(value, torch.Tensor) and value.numel() == 0
-    ):  # [0, 4099]: nothing, of another size
+    if isinstance(value, torch.Tensor) and value.numel() == 0:  # as [0, 4099] is: of another size
         return value.new_empty(tuple(about[0]))
     return tuple(about[0]) if p.kind == "shape" else value
 
