@@ -6,7 +6,8 @@ import sys
 import pytest
 import torch
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "python"))
+PYTHON = os.path.join(os.path.dirname(__file__), "..", "python")
+sys.path[:0] = [PYTHON, os.path.join(PYTHON, "check")]  # support.py and the like, gallery.py
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

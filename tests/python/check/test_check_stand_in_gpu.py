@@ -1,6 +1,6 @@
 """`wick check --device cuda` goes its way without a GPU: no mistake of its own, and no false alarm.
 
-The workers see a torch whose GPU is the CPU (stand_in_gpu/sitecustomize.py). opcheck is left out: torch
+The workers see a torch whose GPU is the CPU (../stand_in_gpu/sitecustomize.py). opcheck is left out: torch
 itself would go to the GPU there. What a GPU alone can show is in tests/gpu.
 """
 
@@ -16,7 +16,7 @@ from wick.check.records import JUDGES, Options, Report, Target
 from wick.check.report import lines
 from wick.check.run import check
 
-STAND_IN = Path(__file__).parent / "stand_in_gpu"
+STAND_IN = Path(__file__).parents[1] / "stand_in_gpu"
 ONLY = [judge for judge in JUDGES if judge != "opcheck"]
 # Optional inputs and results, offsets, in place, numbers, scratch, two types, second gradients.
 FILES = [

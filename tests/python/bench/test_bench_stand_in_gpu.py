@@ -1,4 +1,4 @@
-"""`wick bench --device cuda` goes its way without a GPU: see stand_in_gpu/sitecustomize.py."""
+"""`wick bench --device cuda` goes its way without a GPU: see ../stand_in_gpu/sitecustomize.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-FILES = [str(HERE / "faults" / name) for name in ("bend.c", "blend_.c")]  # one of them in place
+FILES = [
+    str(HERE.parent / "check/faults" / name) for name in ("bend.c", "blend_.c")
+]  # one of them in place
 SIZES = ("--size", "N=16384", "--size", "N=16")
 
 
@@ -18,7 +20,7 @@ def bench(*args: str) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", "wick", "bench", *FILES, "--device", "cuda", "--quick"]
     words += ["--types", "f32", "--against", "eager", *SIZES, *args]
     path = os.pathsep.join(
-        p for p in (str(HERE / "stand_in_gpu"), os.environ.get("PYTHONPATH")) if p
+        p for p in (str(HERE.parent / "stand_in_gpu"), os.environ.get("PYTHONPATH")) if p
     )
     return subprocess.run(
         words, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True

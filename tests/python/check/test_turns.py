@@ -19,8 +19,6 @@ from wick.check.forward import Forward
 from wick.check.judges import leaks
 from wick.check.operator import Operator
 
-# ---- turns ----
-
 NEIGHBOUR = """
 import sys, time
 from wick.check.turns import Turns
@@ -98,8 +96,6 @@ def test_who_is_killed_or_hangs_keeps_nobody_out(
         with mine.alone() as all_left:
             assert all_left
 
-
-# ---- leaks ----
 
 SEGMENT = 2 << 20  # what the driver takes at once
 
