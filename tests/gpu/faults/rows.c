@@ -91,6 +91,10 @@ static __global__ void rows_sum(const T *x, A *y, int64_t N, int64_t C, A scale)
             if (threadIdx.x < (unsigned)half) part[threadIdx.x] += part[threadIdx.x + half];
             if (FAULT != 2) __syncthreads();
         }
+#if FAULT == 3 /* whose turn is next surely comes too early */
+        for (volatile int pause = n % 2 ? 1000 : 0; pause < 1000; pause++)
+            continue;
+#endif
         const unsigned writer =
             FAULT == 20 ? THREADS - 1 : 0; /* the last warp reads the first's sum */
         if (threadIdx.x == writer && !(FAULT == 4 && N % 2 && n == N - 1) &&
