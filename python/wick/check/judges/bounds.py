@@ -37,7 +37,7 @@ def judge_bounds(subject: Forward, case: Case) -> Result:
         info = torch.iinfo(places.dtype)
         far, below = min(FAR, info.max), max(-FAR, info.min)
         looks = False  # at places; if so, it has to on both sides, whichever it is asked for first
-        sides = [(far, n), (below, -n - 1), (below, -1), (far, AROUND + n - 1)]
+        sides = [(far, n), (far, AROUND + n - 1), (below, -n - 1), (below, -1)]
         for outside, first in sides[:: -1 if case.seed % 2 else 1]:
             if first == outside or not info.min <= first <= info.max:
                 continue

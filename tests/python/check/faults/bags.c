@@ -5,6 +5,7 @@
  *    1  refuse     the row behind the last one may be named
  *    2  huge       a row begins at a product of 32 bits
  *    3  forward    of a bag of more than 64 rows, the first is left out
+ *    4  refuse     where the last bag ends is not looked at
  */
 #include <wick/op.h>
 
@@ -22,7 +23,7 @@ static int64_t first_of(int64_t row, int64_t D)
 static wick_status look(wick_ctx *ctx, const int64_t *which, const int64_t *at, int64_t V,
                         int64_t L, int64_t B)
 {
-    for (int64_t b = 0; b <= B; b++)
+    for (int64_t b = 0; b <= B - (FAULT == 4); b++)
         if (at[b] < (b > 0 ? at[b - 1] : 0) || at[b] > L || (b == B && at[b] != L))
             return wick_fail(ctx, WICK_EINVAL, "at[%lld] is %lld, expected to rise from 0 to %lld",
                              (long long)b, (long long)at[b], (long long)L);
