@@ -270,6 +270,36 @@ def test_what_is_refused_though_the_reference_has_an_answer_is_a_fault(
     assert judged(write(refuses.replace("N == 13", "by < 0")), types=["f32"]).code == 0
 
 
+EDGES = """\
+#include <wick/op.h>
+WICK_OP(edges, "x: f32[*N], how: 'cut'|'wrap' = 'cut', twice: bool = false -> y: f32[*N]");
+WICK_IMPL wick_status edges_cpu(wick_ctx *ctx, const float *x, int how, bool twice, float *y, int64_t N)
+{
+    if (%s) return wick_fail(ctx, WICK_EINVAL, "not so");
+    for (int64_t i = 0; i < N; i++) y[i] = x[i] * (how == WICK_how_cut ? 1 : 3) * (twice ? 2 : 1);
+    return WICK_OK;
+}
+"""
+
+EDGES_RULE = """\
+def edges(x, how="cut", twice=False):
+    return x * (1 if how == "cut" else 3) * (2 if twice else 1)
+"""
+
+
+@pytest.mark.parametrize(
+    "refused, code",
+    [("how == WICK_how_wrap", 1), ("twice", 1), ("twice && how == WICK_how_wrap", 0), ("N < 0", 0)],
+)
+def test_a_choice_that_the_signature_names_is_not_refused(
+    write: Callable[..., Path], refused: str, code: int
+) -> None:
+    """Two of them together may be: the reference may be made for more than the operator is."""
+    report = judged(write(EDGES % refused, EDGES_RULE, "edges"), depth="default", only=["forward"])
+    assert report.code == code, [f.title for f in report.faults]
+    assert {f.kind for f in report.faults} == ({"refused"} if code else set())
+
+
 KTH = """\
 #include <wick/op.h>
 WICK_OP(kth, "x: T[*N, S], k: int = 0 -> y: T[*N] where T: f32 f64");

@@ -118,9 +118,14 @@ def _shift(case: Case) -> int:
 
 
 def _usual_scalars(subject: Subject, case: Case) -> dict[str, Any]:
-    forward = subject.forward
-    usual = {p.name: candidates(p)[0] for p in forward.operator.scalars}
-    return {name: usual[name] for name in case.scalars}
+    """Those that nobody need be for are as usual. A choice or a bool is spelt out in the signature, and stays:
+    but for two of them, which need not go together."""
+    scalars = subject.forward.operator.scalars
+    usual = {p.name: candidates(p)[0] for p in scalars}
+    named = [p.name for p in scalars if p.kind in ("choice", "bool")]
+    unusual = [name for name in named if case.scalars.get(name, usual[name]) != usual[name]]
+    kept = unusual if len(unusual) == 1 else []
+    return {name: value if name in kept else usual[name] for name, value in case.scalars.items()}
 
 
 def _judge_refusal(tag: str, outcome: Outcome, expected: list[Any] | None, result: Result) -> None:
