@@ -120,6 +120,10 @@ class Cuda:
         held = torch.cuda.memory_reserved(self._device) - torch.cuda.memory_allocated(self._device)
         return torch.cuda.mem_get_info(self._device)[0] + held
 
+    def make_room(self) -> None:
+        """For another process: what torch holds without using it."""
+        torch.cuda.empty_cache()
+
     def learn(self, call: Callable[[], Any]) -> None:
         call()
         torch.cuda.synchronize(self._device)

@@ -171,6 +171,9 @@ class Host:
         """Where the system does not tell, as much as anybody may ask for."""
         return available_memory() or 1 << 62
 
+    def make_room(self) -> None:
+        """Memory that is free is everybody's."""
+
     def learn(self, call: Callable[[], Any]) -> None:
         """A first call, in which a library may start its threads."""
         with self._pins.learn():

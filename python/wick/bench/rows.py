@@ -103,7 +103,7 @@ class Row:
             for row in (self, other)
         )
         if theirs < mine:
-            self.times = other.times
+            self.times, self.host_s = other.times, other.host_s
 
     def apart(self, name: str) -> float:
         """How many times as long as in one process it took in another, as far as several were asked."""
@@ -143,7 +143,8 @@ class Row:
     def key(self) -> tuple[Any, ...]:
         """What makes rows of two runs the same."""
         types = tuple(sorted(self.case.types.items()))
-        return (self.operator, self.device, self.threads, types, self.case.words(), self.cache)
+        threads = self.threads if self.device == "cpu" else 0  # of a GPU's they say nothing
+        return (self.operator, self.device, threads, types, self.case.words(), self.cache)
 
 
 @dataclass(frozen=True)

@@ -122,6 +122,7 @@ class Work:
         first = f"{calls[0]}{', ...' * (len(calls) > 1)}"
         self.progress.step(0, 1, f"{first} again, in another process")
         self.note(call=f"{first} on {device.name}, again")
+        device.make_room()
         found = {row.key(): row for row in elsewhere(calls, device.name)}
         for row in self.rows:
             if row.key() in found:

@@ -143,7 +143,7 @@ class Call:
         self.phase("reference")
         try:
             yield
-        except Unanswered:
+        except (Unanswered, on_device.DeviceLost):
             raise
         except (MemoryError, RuntimeError) as error:
             if is_for_memory(error):

@@ -20,7 +20,7 @@ from . import guarded
 from . import reference as references
 from .backward import Backward
 from .case import Case, CaseError
-from .device import DeviceLost
+from .device import DeviceLost, synchronize
 from .finding import Result
 from .forward import Forward
 from .judges import (
@@ -269,6 +269,9 @@ class Loaded:
         guarded.seconds.clear()
         try:
             result = self._judge(request["judge"], subject, case, set(request["only"]))
+            synchronize(
+                self.device
+            )  # what failed there is this case's, whoever took it for a refusal
             doubt.leave_doubtful(subject.forward, case, result)
         except guarded.TooSlow as why:
             result = Result(skipped=str(why))

@@ -191,7 +191,8 @@ class Run:
         done = answer.done
         if done is None or "operators" not in done:
             told = done or {}
-            words = told.get("error") or told.get("failed") or answers.end(answer)
+            said = (told.get(key) for key in ("error", "failed", "skipped"))
+            words = next(filter(None, said), answers.end(answer))
             with self.lock:
                 self.report.errors.append((target, words))
             return

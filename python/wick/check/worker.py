@@ -172,7 +172,8 @@ class Child:
             if is_for_memory(error):
                 words = f": {error}" if isinstance(error, MemoryError) else ""
                 return {"skipped": f"out of memory{words}"}
-            if "CUDA error" in str(error):  # of a kernel before: nothing works any more
+            if "CUDA error" in str(error) or "CUDA_ERROR_" in str(error):  # torch's words, and ours
+                # Of a kernel before: nothing works any more.
                 self.say({"crash": str(error).splitlines()[0]})
                 os._exit(1)
             return {"failed": traceback.format_exc()}

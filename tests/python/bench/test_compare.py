@@ -167,8 +167,15 @@ def test_what_is_measured_again_stays_together() -> None:
     worse = a_row(times={"wick": times(2.1), "eager": times(1.0)})
     row.take_better(worse)
     assert [t.median_s for t in row.times.values()] == [2.0, 3.0]
-    row.take_better(a_row(times={"wick": times(1.0), "eager": times(4.0)}))
-    assert [t.median_s for t in row.times.values()] == [1.0, 4.0]
+    row.take_better(a_row(times={"wick": times(1.0), "eager": times(4.0)}, host_s=0.25))
+    assert [t.median_s for t in row.times.values()] == [1.0, 4.0] and row.host_s == 0.25
+
+
+def test_rows_of_a_gpu_are_the_same_whatever_torch_may_have_of_the_cpu() -> None:
+    """Another process that measures them again has its own."""
+    rows_of = {d: [a_row(device=d, threads=n).key() for n in (1, 2)] for d in ("cpu", "cuda:0")}
+    assert rows_of["cuda:0"][0] == rows_of["cuda:0"][1]
+    assert rows_of["cpu"][0] != rows_of["cpu"][1]
 
 
 @pytest.mark.parametrize("eager, possible", [(23.65, False), (0.5, False), (1.3, True)])

@@ -10,10 +10,12 @@ import torch
 from parts import SCALE
 
 from wick.check import device, draw, fences, guarded, loaded, worker
+from wick.check.backward import Backward
 from wick.check.case import Case
 from wick.check.finding import Result
 from wick.check.forward import Forward
 from wick.check.guarded import Manner
+from wick.check.judges import stream
 from wick.check.judges.again import neighbours
 from wick.check.judges.stream import _judge_together, _others
 from wick.check.operator import Operator
@@ -71,7 +73,12 @@ def test_a_kernel_that_fails_at_once_is_left_to_the_first_case(monkeypatch: Any)
 
 
 @pytest.mark.parametrize(
-    "words, ends", [("CUDA error: an illegal access", True), ("CUDA error: out of memory", False)]
+    "words, ends",
+    [
+        ("CUDA error: an illegal access", True),
+        ("dot: launch: CUDA_ERROR_ILLEGAL_ADDRESS (an illegal access)", True),
+        ("CUDA error: out of memory", False),
+    ],
 )
 def test_a_device_that_is_lost_ends_the_process_and_one_that_is_full_does_not(
     monkeypatch: Any, words: str, ends: bool
@@ -87,6 +94,59 @@ def test_a_device_that_is_lost_ends_the_process_and_one_that_is_full_does_not(
     answer = child.answer({"do": "judge"})
     assert said == ([{"crash": words}, 1] if ends else [])
     assert ends or answer == {"skipped": "out of memory"}
+
+
+def lost(*_: Any) -> None:
+    raise device.DeviceLost("CUDA error: an illegal memory access was encountered")
+
+
+def test_what_fails_on_a_device_is_of_the_case_that_it_failed_in(monkeypatch: Any) -> None:
+    """Also where a judge has taken it for a refusal."""
+    there = loaded.Loaded.__new__(loaded.Loaded)
+    there.device, there.subjects = torch.device("cuda"), {"relu": None}
+    case = Operator("wick", "relu").read_case("relu T:f32 N=2")
+    monkeypatch.setattr(there, "_judge", lambda *_: Result(refused="it says no"))
+    monkeypatch.setattr(loaded, "synchronize", lost)
+    with pytest.raises(device.DeviceLost):
+        there.judge({"subject": "relu", "judge": "values", "case": case.pack(), "only": []})
+
+
+def test_a_device_that_is_lost_is_no_mistake_of_the_reference() -> None:
+    relu = Operator("wick", "relu")
+    call = Forward(relu, None, lambda phase: None).prepare(relu.read_case("relu T:f32 N=2"))
+    with pytest.raises(device.DeviceLost), call.asking():
+        lost()
+
+
+ADDED = """\
+WICK_OP(OP, "x: f32[N], more?: f32[N] -> y: f32[N]");
+WICK_IMPL wick_status OP_cpu(wick_ctx *c, const float *x, const float *more, float *y, int64_t N)
+{
+    (void)c;
+    for (int64_t i = 0; i < N; i++) y[i] = x[i] + (more ? more[i] : 0);
+    return WICK_OK;
+}
+WICK_OP(OP_backward, "dy: f32[N] -> dx: f32[N], dmore?: f32[N]");
+WICK_IMPL wick_status OP_backward_cpu(wick_ctx *c, const float *dy, float *dx, float *dmore, int64_t N)
+{
+    (void)c;
+    for (int64_t i = 0; i < N; i++) dx[i] = dy[i];
+    for (int64_t i = 0; i < N && dmore; i++) dmore[i] = dy[i];
+    return WICK_OK;
+}
+"""
+
+
+def test_a_backward_is_captured_also_where_an_input_is_absent(make: Any, monkeypatch: Any) -> None:
+    made = make(ADDED)
+    operator = Operator("local", made.name)
+    captured = []
+    for name in ("_judge_side_stream", "_judge_together"):
+        monkeypatch.setattr(stream, name, lambda *_: None)
+    monkeypatch.setattr(stream, "_judge_graph", lambda call, *_: captured.append(call))
+    case = operator.read_case(f"{made.name} N=3 more~absent")
+    stream.judge_stream(Backward(Forward(operator, None, lambda phase: None)), case)
+    assert captured and captured[0].values[0].shape == (3,)
 
 
 def test_beside_a_call_on_another_stream_others_are_computed() -> None:

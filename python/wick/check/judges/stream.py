@@ -40,7 +40,7 @@ def judge_stream(subject: Subject, case: Case) -> Result:
     for other in others:
         if not any(f.kind == "together" for f in result.findings):
             _judge_together(call, other, alone.results, result)
-    if None not in call.shapes:  # a number has to be waited for
+    if all(p.is_tensor for p in call.operator.outputs):  # a number has to be waited for
         _judge_graph(call, before, alone.results, result)
     return result
 
