@@ -12,7 +12,9 @@ from typing import Any
 
 try:
     import torch
-except ImportError as error:
+except ModuleNotFoundError as error:
+    if error.name != "torch":  # it is there, and something is wrong with it
+        raise
     raise ImportError(
         "wick needs torch 2.10 or newer, and none is installed here: pip install torch"
     ) from error
@@ -129,13 +131,22 @@ def _learn() -> bool:
         return False  # this torch is not as we know it: the public way serves
 
 
+def _learns() -> bool:
+    """In a thread of its own: whatever mode, transform or autocast we are imported under, there is none there."""
+    answers: list[bool] = []
+    thread = threading.Thread(target=lambda: answers.append(_learn()))
+    thread.start()
+    thread.join()
+    return answers == [True]
+
+
 def _choose_mode() -> str:
     wanted = os.environ.get("WICK_DIRECT", "")
     known = ["internals", "dlpack", "dispatcher"]
     if wanted and wanted not in known:
         raise ImportError(f"WICK_DIRECT={wanted}: expected {', '.join(known[:-1])} or {known[-1]}")
     modes = [wanted] if wanted else known
-    learnt = _learn()
+    learnt = _learns()
     for mode in modes:
         if (mode != "internals" or learnt) and _wick.set_mode(mode):
             return mode

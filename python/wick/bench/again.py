@@ -13,10 +13,8 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
+from ..check import spawn
 from .rows import Row
-
-_HERE = os.path.dirname(os.path.abspath(__file__))
-_ROOT = os.path.dirname(os.path.dirname(_HERE))  # the folder that has the package
 
 
 def measure(words: Sequence[str], calls: Sequence[str], device: str) -> list[Row]:
@@ -24,13 +22,12 @@ def measure(words: Sequence[str], calls: Sequence[str], device: str) -> list[Row
     name; none where the process does not come to its end."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "rows.json")
-        path_env = os.pathsep.join(p for p in (_ROOT, os.environ.get("PYTHONPATH", "")) if p)
         done = subprocess.run(
-            [sys.executable, "-m", "wick.bench.again", path, device, json.dumps(calls), *words],
+            spawn.command("wick.bench.again", path, device, json.dumps(calls), *words),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,  # what there is to say was said
-            env={**os.environ, "PYTHONPATH": path_env},
+            env=spawn.environment(),
             check=False,
         )
         if done.returncode != 0:

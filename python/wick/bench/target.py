@@ -21,6 +21,7 @@ import importlib.util
 import itertools
 import os
 import re
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -47,6 +48,8 @@ def load_reference(path: str) -> Any:
     spec = importlib.util.spec_from_file_location(f"wick_reference_{name}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    if (folder := os.path.dirname(os.path.abspath(path))) not in sys.path:
+        sys.path.append(folder)  # it may import what lies beside it
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:

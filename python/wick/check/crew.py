@@ -17,10 +17,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import phases
+from . import phases, spawn
 
 TICKS = os.sysconf("SC_CLK_TCK")
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ASK_DRIVER = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}  # is there a GPU? without starting CUDA
 SOON = 60.0  # seconds of CPU time for what should be done in a fifth of it
 WAITS = ("S", "T")  # states of a process: asleep, stopped by a signal
@@ -108,16 +107,13 @@ class Worker:
         self.answers, theirs_out = os.pipe()
         page = phases.make()
         self.phases = phases.Phases(page)
-        path = os.pathsep.join(
-            p for p in (os.path.dirname(PACKAGE), os.environ.get("PYTHONPATH", "")) if p
-        )
         theirs = (theirs_in, theirs_out, page)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "wick.check.worker", *map(str, theirs)],
+            spawn.command("wick.check.worker", *theirs),
             stdin=subprocess.DEVNULL,
             stdout=sys.stderr,
             pass_fds=theirs,
-            env={**os.environ, **ASK_DRIVER, **(environment or {}), "PYTHONPATH": path},
+            env=spawn.environment(**ASK_DRIVER, **(environment or {})),
             start_new_session=True,  # Ctrl-C is for us, who then end it and all that it has forked
         )
         for fd in theirs:

@@ -2,8 +2,9 @@
 
 On the path of a process (PYTHONPATH) it makes `wick check --device cuda` and `wick bench --device cuda`
 go their whole way without one, so that a mistake in that way is found where there is no GPU: an
-operator's CPU version is what runs. What a GPU alone can show (streams, a captured graph, memory of the
-device) it cannot.
+operator's CPU version is what runs. In the processes that judge, tensors know where they are, and those of
+both sides cannot be mixed (devices.py). What a GPU alone can show (streams, a captured graph, memory of
+the device) it cannot.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+Put = Callable[[Any], Any]  # a tensor, of which it is remembered that it is on the GPU
 CAPACITY = 4 << 30  # bytes that seem to be free, and there
 MAKERS = [
     "empty",
@@ -34,14 +36,14 @@ def _is_there(device: Any) -> bool:
     return getattr(device, "type", str(device)).startswith("cuda")
 
 
-def _stays(function: Callable[..., Any]) -> Callable[..., Any]:
+def _stays(function: Callable[..., Any], put: Put) -> Callable[..., Any]:
     """The same without a device that would be the GPU."""
 
     @functools.wraps(function)
     def on_cpu(*args: Any, **keywords: Any) -> Any:
-        if _is_there(keywords.get("device")):
-            keywords["device"] = "cpu"
-        return function(*args, **keywords)
+        if not _is_there(keywords.get("device")):
+            return function(*args, **keywords)
+        return put(function(*args, **{**keywords, "device": "cpu"}))
 
     return on_cpu
 
@@ -85,10 +87,10 @@ class Graph:
             call()
 
 
-def install(torch: Any) -> None:
+def install(torch: Any, put: Put = lambda x: x) -> None:
     cuda = torch.cuda
     for name in MAKERS:
-        setattr(torch, name, _stays(getattr(torch, name)))
+        setattr(torch, name, _stays(getattr(torch, name), put))
     generator = torch.Generator
 
     class Generator:
@@ -101,7 +103,7 @@ def install(torch: Any) -> None:
     @functools.wraps(to)
     def to_cpu(x: Any, *args: Any, **keywords: Any) -> Any:
         if args and _is_there(args[0]):
-            return to(x, "cpu", copy=True)
+            return x if x.is_cuda else put(to(x, "cpu", copy=True))
         return to(x, *args, **keywords)
 
     torch.Tensor.to = to_cpu
@@ -162,8 +164,14 @@ def _record(capturing: list[Graph]) -> None:
     Operator.function = recorded
 
 
-STARTED = ("wick.check.worker", "wick", "wick.bench.again")  # modules of those who want it
-if any(word in STARTED for word in sys.orig_argv):
+STARTED = " ".join(sys.orig_argv)
+if "wick.check.worker" in STARTED:
+    import devices
+    import torch
+
+    devices.watch(torch)
+    install(torch, devices.put)
+elif "-m wick" in STARTED or "wick.bench.again" in STARTED:
     import torch
 
     install(torch)
