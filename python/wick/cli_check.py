@@ -72,6 +72,12 @@ def _case(text: str) -> str:
     return text
 
 
+def _there(text: str) -> str:
+    if not os.path.isfile(text):
+        raise argparse.ArgumentTypeError(f"{text}: there is no such file")
+    return text
+
+
 def _file(text: str) -> str:
     """That can be written: better to know before the work than after it."""
     try:
@@ -98,7 +104,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
         allow_abbrev=False,
     )
     parser.add_argument("what", nargs="*", metavar="OPERATOR|FILE|MODULE|FOLDER")
-    parser.add_argument("--reference", metavar="FILE")
+    parser.add_argument("--reference", type=_there, metavar="FILE")
     parser.add_argument("--only", type=_list("judge", tuple(JUDGES)), action="extend")
     parser.add_argument("--types", type=_list("element type", TYPES), action="extend", default=[])
     parser.add_argument("--device", type=_device, default="all")
@@ -155,8 +161,11 @@ def main(argv: list[str] | None = None) -> int:
         first=given.first,
     )
     what = targets(given.what, tuple(given.flags.split()))
-    if not what:
-        print("wick check: no operator file is in there", file=sys.stderr)
+    missing = [t.path for t in what if t.path is not None and not os.path.exists(t.path)]
+    if missing or not what:
+        words = [f"{path}: there is no such file" for path in missing]
+        words = words or [f"no operator file is in {', '.join(given.what)}"]
+        print(*(f"wick check: {line}" for line in words), sep="\n", file=sys.stderr)
         return WRONG_USE
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)

@@ -138,7 +138,7 @@ class Report:
             return ""
         if subject.tallies.get(tag, Tally()).cases == 0:
             return f"{tag} was not judged: {_why(subject, tag)}"
-        if tag == "forward" and subject.reference is None and self._stands_alone(subject):
+        if tag == "forward" and subject.reference is None and self.stands_alone(subject):
             return f"forward was judged against its own widest type alone: {_no_reference(subject)}"
         return ""
 
@@ -148,7 +148,7 @@ class Report:
             self.options.first or fault.subject == subject.name
         )
 
-    def _stands_alone(self, subject: Subject) -> bool:
+    def stands_alone(self, subject: Subject) -> bool:
         """On a GPU an operator is compared with its version for the CPU, which then is the reference."""
         there = [
             s.target.device

@@ -127,6 +127,11 @@ def load(path: str) -> Any:
         raise broken(error) from error
 
 
+def _those_of(module: Any) -> str:
+    own = [n for n, f in vars(module).items() if getattr(f, "__module__", "") == module.__name__]
+    return f"; it has {', '.join(own)}" if own else ""
+
+
 def find(operator: Operator, target: str | None, given: str | None) -> Reference | None:
     """The operator's reference; None where there is none. given: the file that must have it."""
     names = [operator.name]
@@ -143,5 +148,5 @@ def find(operator: Operator, target: str | None, given: str | None) -> Reference
             if callable(function):
                 return Reference(path, function, getattr(module, f"{name}_inputs", None))
         if given:
-            raise ReferenceError(f"{path}: has no function {operator.name}")
+            raise ReferenceError(f"{path}: has no function {operator.name}{_those_of(module)}")
     return None

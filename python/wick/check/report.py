@@ -51,6 +51,8 @@ def _judge_line(report: Report, subject: Subject, judge: str) -> Line:
     tally = subject.tallies.get(judge, Tally())
     faults = [f for f in report.faults if _of(f, subject) and f.judge == judge]
     words = f"  {judge:<9} {'FAULT' if faults else 'ok':<6} {_plural(tally.cases, 'case')}"
+    if judge == "forward" and subject.reference is None and report.stands_alone(subject):
+        words += ", against its own widest type"
     if tally.worst > 0 and not faults:
         words += f", largest error {tally.worst:.2g} of what is allowed"
     return words, "red" if faults else ""
@@ -110,7 +112,7 @@ def _is_mostly_unanswered(subject: Subject) -> bool:
 def _head(subject: Subject) -> list[Line]:
     source = f"reference {subject.reference}"
     if subject.reference is None:
-        source = "no reference"
+        source = f"no reference: {subject.problem}" if subject.problem else "no reference"
     where = "" if subject.target.device == "cpu" else f" on {subject.target.device}"
     return [(f"{subject.name}{where}: {subject.signature}", "bold"), (f"  {source}", "dim")]
 

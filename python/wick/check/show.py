@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -46,14 +47,14 @@ class _Plain:
 
 
 class _Rich:
-    """A bar on stderr, once it takes longer than a second."""
+    """A bar on stderr, once it takes longer than a second, whether anything was told by then or not."""
 
     def __init__(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
-        self.start = time.monotonic()
         self.shown = False
+        self.lock = threading.Lock()
         self.bar = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -65,12 +66,18 @@ class _Rich:
         )
         self.task: Any = self.bar.add_task("starting", total=None, faults="")
         self.faults = 0
+        self.timer = threading.Timer(PATIENCE, self._show)
+        self.timer.daemon = True
+        self.timer.start()
+
+    def _show(self) -> None:
+        with self.lock:
+            if not self.timer.finished.is_set():  # as it is once it was cancelled
+                self.shown = True
+                self.bar.start()
 
     def watch(self, event: str, done: int, total: int, words: str) -> None:
         self.faults += event == "fault"
-        if not self.shown and time.monotonic() - self.start > PATIENCE:
-            self.shown = True
-            self.bar.start()
         plural = "" if self.faults == 1 else "s"
         more = f"[red]{self.faults} fault{plural}[/]" if self.faults else ""
         about = f"loading {words}" if event == "loading" else words
@@ -81,8 +88,10 @@ class _Rich:
         )
 
     def stop(self) -> None:
-        if self.shown:
-            self.bar.stop()
+        with self.lock:
+            self.timer.cancel()
+            if self.shown:
+                self.bar.stop()
 
 
 @contextlib.contextmanager

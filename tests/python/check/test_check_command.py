@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -13,7 +14,9 @@ from xml.etree import ElementTree
 
 import pytest
 from judging import QUICK, REFERENCE, TRIPLE, check, judged, run
+from support import command
 
+from wick._sources import sources_in
 from wick.check.follow import NOT_AGAIN
 from wick.check.records import Options, Target
 
@@ -187,3 +190,70 @@ def test_another_seed_draws_other_cases(write: Callable[..., Path]) -> None:
         for s in (1, 2)
     }
     assert len(found) == 2
+
+
+def test_a_file_of_the_name_of_one_of_pythons_modules_is_not_imported_as_it(
+    write: Callable[..., Path],
+) -> None:
+    """copy.py beside copy.c, which torch would take for its own in the folder where wick check is called."""
+    path = write(TRIPLE.replace("triple", "copy"), REFERENCE.replace("triple", "copy"), "copy")
+    words = [command(), "check", path.name, "--only", "forward", "--types", "f32"]
+    done = subprocess.run(
+        [*words, "--depth", "quick"], cwd=path.parent, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "reference copy.py" in done.stdout
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_reference_may_import_what_lies_beside_it(
+    write: Callable[..., Path], tmp_path: Path, inside: bool
+) -> None:
+    path = write(reference=f"import thrice_\n{REFERENCE.replace('3.0', 'thrice_.FACTOR')}")
+    path.with_name("thrice_.py").write_text("FACTOR = 3.0\n")
+    where = path.parent if inside else Path("/")
+    done = run(str(path), "--only", "forward", "--types", "f32", "--depth", "quick", cwd=where)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["missing.c"], "wick check: missing.c: there is no such file"),
+        (["empty"], "wick check: no operator file is in empty"),
+        (["relu", "--reference", "nope.py"], "--reference: nope.py: there is no such file"),
+    ],
+)
+def test_what_is_not_there_is_told_at_once(tmp_path: Path, words: list[str], said: str) -> None:
+    (tmp_path / "empty").mkdir()
+    done = run(*words, cwd=tmp_path)
+    assert done.returncode == 2 and said in done.stderr and not done.stdout
+
+
+def test_a_reference_that_cannot_be_used_is_named_in_front(write: Callable[..., Path]) -> None:
+    path = write(reference=REFERENCE.replace("def triple", "def tripel"))
+    done = run(
+        str(path), "--reference", str(path.with_suffix(".py")), "--types", "f32", "--depth", "quick"
+    )
+    assert done.returncode == 2
+    head = done.stdout.splitlines()[1]
+    assert head.startswith("  no reference: ") and head.endswith(
+        "no function triple; it has tripel"
+    )
+    assert "against its own widest type" in done.stdout
+
+
+def test_a_folder_is_looked_through_but_for_what_is_hidden_or_made(tmp_path: Path) -> None:
+    for name in (".venv/a.c", "build/b.c", "env/pyvenv.cfg", "env/c.c", "ops/d.c", "e.c"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text('WICK_OP(f, "x: f32[N] -> ()");\n')
+    assert sources_in(str(tmp_path)) == [f"{tmp_path}/e.c", f"{tmp_path}/ops/d.c"]
+
+
+def test_what_went_in_is_shown_where_it_is_little(write: Callable[..., Path]) -> None:
+    path = write(TRIPLE, REFERENCE.replace("3.0", "2.0"))
+    (fault, *_) = judged(path, only=["forward"], types=["f32"]).faults
+    given = next(line for line in fault.details if line.startswith("with "))
+    value = re.fullmatch(r"with x = \[?([-+.e\d]+)\]?, by = 3", given)
+    assert value and f"is {3 * float(value[1]):.9g}"[:9] in fault.title, (fault.title, given)

@@ -29,6 +29,7 @@ from ..pointers import is_for_finding
 
 Subject = Forward | Backward
 LARGE = 3_000_000  # elements: from here on, one call
+FEW = 8  # elements of all inputs together, which a report shows
 
 
 def number(value: Any, beside: Any = None) -> str:
@@ -210,7 +211,26 @@ def _report_values(call: Call, tag: str, name: str, v: Verdict, result: Result) 
         details.append(f"off by {error:.{digits}g}, where {v.allowed:.{digits}g} is allowed")
     if v.total > 1:
         details.append(f"{v.wrong} of {v.total} elements of {name} are wrong")
-    result.add(tag, f"{kind}-{name}", title, *details)
+    result.add(tag, f"{kind}-{name}", title, *details, *_inputs(call))
+
+
+def _inputs(call: Call) -> list[str]:
+    """What went in, where it is little enough to be read."""
+    tensors = [v for v in call.values if isinstance(v, torch.Tensor)]
+    if not 0 < sum(v.numel() for v in tensors) <= FEW:
+        return []
+    given = [
+        f"{p.name} = {_as_words(v.tolist() if isinstance(v, torch.Tensor) else v)}"
+        for p, v in zip(call.operator.inputs, call.values)
+        if v is not None and p.dim is None and (p.is_tensor or p.is_scalar)
+    ]
+    return [f"with {', '.join(given)}"]
+
+
+def _as_words(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_as_words, value))}]"
+    return f"{value:.6g}" if isinstance(value, float) else repr(value)
 
 
 def _judge_doors(call: Call, case: Case, expected: list[Any], result: Result) -> None:
