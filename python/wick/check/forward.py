@@ -17,6 +17,7 @@ from .oracle import ByReference, ByWidest, Oracle, Unanswered, working_type
 from .pointers import (
     find_bounded,
     find_large,
+    find_lengths,
     find_numbers,
     find_offsets,
     find_pointers,
@@ -148,7 +149,7 @@ class Forward:
         self, case: Case, p: Parameter, shape: tuple[int, ...], dtype: torch.dtype
     ) -> torch.Tensor:
         data = -1 if self.operator.is_whole(case.types) else 0
-        places = p.name in self.offsets or p.name in self.pointers
+        places = p.name in self.offsets or p.name in self.pointers or p.name in self.lengths
         if not places and not is_for_finding(self.operator, p, dtype):
             return tensor(case, p.name, shape, dtype, data)
         if dtype.itemsize == 1 and self.reference is not None and case.seed % 2:
@@ -156,6 +157,9 @@ class Forward:
             return tensor(case.but(values=WHOLE.get(case.values, "wide")), p.name, shape, dtype)
         if p.name in self.offsets:
             return tensor(case, p.name, shape, dtype, self._below(case, p) + 1, rising=True)
+        if p.name in self.lengths:  # most often all counts
+            full = case.seed % 2 == 1 and case.values != "zeros"
+            return tensor(case, p.name, shape, dtype, self._below(case, p) + 1, full=full)
         if p.name in self.numbers and case.seed % 2:
             return tensor(case, p.name, shape, dtype, data)
         return tensor(case, p.name, shape, dtype, self._below(case, p))
@@ -163,12 +167,17 @@ class Forward:
     @functools.cached_property
     def pointers(self) -> dict[str, str]:
         """By input the dim that its numbers are places in, as far as the reference knows."""
-        return self._ask(find_pointers, self.offsets) or {}
+        return self._ask(find_pointers, self.offsets, self.lengths) or {}
 
     @functools.cached_property
     def offsets(self) -> dict[str, str]:
         """By input the dim that it cuts into segments, as far as the reference knows."""
         return self._ask(find_offsets) or {}
+
+    @functools.cached_property
+    def lengths(self) -> dict[str, str]:
+        """By input the dim of which its numbers say how much counts, as far as the reference knows."""
+        return self._ask(find_lengths, self.offsets) or {}
 
     @functools.cached_property
     def numbers(self) -> set[str]:
@@ -200,10 +209,11 @@ class Forward:
         return found
 
     def _below(self, case: Case, p: Parameter) -> int:
-        dim = self.pointers.get(p.name) or self.offsets.get(p.name)
+        ends = {**self.offsets, **self.lengths}  # which may be the size itself
+        dim = self.pointers.get(p.name) or ends.get(p.name)
         if dim is None:
             return _smallest(case.dims)
-        return max(case.length(dim), 0 if p.name in self.offsets else 1)
+        return max(case.length(dim), 0 if p.name in ends else 1)
 
 
 def _is_of_floats(value: Any) -> bool:
@@ -233,12 +243,15 @@ def tensor(
     dtype: torch.dtype,
     below: int = 0,
     rising: bool = False,
+    full: bool = False,
 ) -> torch.Tensor:
-    """The tensor of a name, drawn from the case's seed."""
+    """The tensor of a name, drawn from the case's seed. full: the largest that is below."""
     gen = draw.generator(case.seed, name)
 
     def make(size: tuple[int, ...]) -> torch.Tensor:
         drawn = draw.values(case.values, size, dtype, gen, below)
+        if full:
+            drawn.fill_(min(below - 1, torch.iinfo(dtype).max))
         return draw.rising(drawn, below - 1, whole=case.seed % 3 > 0) if rising else drawn
 
     return draw.arrange(case.layouts.get(name), tuple(shape), make, case.seed)

@@ -115,6 +115,7 @@ class Loaded:
             reference = references.find(op, path, self.target.get("reference"))
             if reference is not None:
                 reference.check(op)
+                op.learn_words(reference.words)
         except references.ReferenceError as error:
             reference = None
             self.problems[op.name] = str(error)
@@ -244,7 +245,7 @@ class Loaded:
             yield "stream", {"stream"}, few((33, 70_001))
         if not backward:
             yield "refuse", {"refuse"}, plan.tiny(1)
-            if here and (forward.pointers or forward.offsets):
+            if here and (forward.pointers or forward.offsets or forward.lengths):
                 yield "bounds", {"refuse"}, plan.tiny(3)
             yield "opcheck", {"opcheck"}, plan.tiny(1, usual=True)
             if here and own.batch_dims:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +30,7 @@ class Parameter:
     dim: str | None  # of an int: the dim that it gives
     choices: tuple[str, ...]
     default: Any  # None: there is none
+    words: tuple[str, ...] = ()  # of a str: what else it may be
 
     @property
     def is_tensor(self) -> bool:
@@ -107,6 +108,10 @@ class Operator:
     @property
     def scalars(self) -> list[Parameter]:
         return [p for p in self.inputs if p.is_scalar]
+
+    def learn_words(self, words: tuple[str, ...]) -> None:
+        """What its strings may be, as far as somebody knows."""
+        self.inputs = [replace(p, words=words) if p.kind == "str" else p for p in self.inputs]
 
     @property
     def tensors(self) -> list[Parameter]:
@@ -260,7 +265,7 @@ def candidates(p: Parameter) -> list[Any]:
     elif p.kind == "int":
         found = [1, 2, 0, 3, 5]
     else:
-        found = ["", "a"]
+        found = ["", *(p.words or ("a",))]
     if p.default is None:
         return found
     return [p.default, *(v for v in found if v != p.default)]

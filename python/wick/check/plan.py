@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from .case import Case, Size
@@ -17,6 +17,7 @@ from .operator import DTYPES, NUMBERS, Operator, Parameter, candidates
 from .sizes import DRAWS, MOST_WORK, Sizes, in_packs
 
 SMALL = range(36)
+PLAIN = 18  # sizes less than that once more without any optional input: often there is a faster way then
 EDGES = (
     *(47, 48, 49, 61, 63, 64, 65, 97, 127, 128, 129, 191, 255, 256, 257, 383, 511, 512, 513),
     *(769, 1000, 1023, 1024, 1025, 2047, 2049, 3001, 4095, 4096, 4097, 8193, 16385, 32769),
@@ -73,6 +74,7 @@ class Planner:
         self.op, self.seed, self.taken = operator, seed, taken or {}
         self.only_types = types
         self.may_be_unwanted = [p.name for p in (own or operator).outputs if p.optional]
+        self._optional = tuple(p.name for p in operator.inputs if p.optional)
         self._turns = itertools.count()
         self._flags = itertools.cycle(self._together())
         self._usual = {p.name: candidates(p)[0] for p in operator.scalars}
@@ -168,6 +170,14 @@ class Planner:
                     case = self.base(types, self.dims.around(name, size), values=values)
                     if not self.dims.are_too_much(case.dims):
                         yield from self.varied(case, k + turn)
+                    if size < PLAIN and self._optional:
+                        least = case.but(absent=self._optional, seed=next(self.counter))
+                        yield self.with_flags(least)
+                        if (
+                            k % len(choices) == turn
+                            and least.scalars != self.with_flags(least).scalars
+                        ):
+                            yield least
                     once_more = k >= len(sizes) or k % len(choices) == turn
                     if once_more and (dims := self.dims.of_result(case.dims, name, size)):
                         yield self.base(types, dims, values=values)
@@ -406,15 +416,14 @@ class Planner:
     def with_less(self, case: Case) -> Iterator[Case]:
         """Once more, without some of its optional inputs, and without some of its optional results: often
         there is a loop of its own for that."""
-        names = [p.name for p in self.op.inputs if p.optional]
-        if names:
-            yield case.but(absent=self._some(names), seed=next(self.counter))
+        if self._optional:
+            yield case.but(absent=self._some(self._optional), seed=next(self.counter))
         if self.may_be_unwanted:
             unwanted = self._some(self.may_be_unwanted)
             yield case.but(unwanted=unwanted, seed=next(self.counter))
 
-    def _some(self, names: list[str]) -> tuple[str, ...]:
-        return tuple(self.random.sample(names, self.random.randint(1, len(names))))
+    def _some(self, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(self.random.sample(list(names), self.random.randint(1, len(names))))
 
     def each_scalar(self) -> Iterator[dict[str, Any]]:
         """Every value of every scalar, beside the usual ones of the others."""

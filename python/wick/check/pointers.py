@@ -3,7 +3,8 @@
 The reference is asked. Either it takes places up to the last one of a dim, and refuses what comes after.
 Or, with more rows in front and numbers that are larger by as many, it says the same as before, and
 something else where the numbers have stayed as they were. Or it takes numbers that rise from 0 to the size
-of a dim, where segments begin and end, and refuses those that fall or go on. It is also asked whether it
+of a dim, where segments begin and end, and refuses those that fall or go on. Or numbers up to the size of
+a dim, and not one more: these are lengths. It is also asked whether it
 takes any numbers at all: these are data. Of an int that is no size, whether more of it is more to do: if
 not, it may be as large as an int can be, a seed say. Of every number which of the usual values it takes.
 And of dims which are never longer than which others: how many are to be found, and in how many.
@@ -180,13 +181,33 @@ def find_offsets(op: Operator, reference: Reference) -> dict[str, str]:
     return _one_dim_each(op, lambda name, dim: _cuts(op, reference, name, dim))
 
 
-def find_pointers(op: Operator, reference: Reference, offsets: Offsets) -> dict[str, str]:
+def find_pointers(
+    op: Operator, reference: Reference, offsets: Offsets, lengths: Mapping[str, str]
+) -> dict[str, str]:
     """By input the dim that its numbers are places in, where there is one."""
 
     def points(name: str, dim: str) -> bool:
-        return name not in offsets and _points_into(op, reference, offsets, name, dim)
+        known = name in offsets or name in lengths
+        return not known and _points_into(op, reference, offsets, name, dim)
 
     return _one_dim_each(op, points)
+
+
+def find_lengths(op: Operator, reference: Reference, offsets: Offsets) -> dict[str, str]:
+    """By input the dim of which its numbers say how much counts, where there is one."""
+
+    def measures(name: str, dim: str) -> bool:
+        if name in offsets:
+            return False
+        try:
+            inputs = _inputs(op, reference, _more(op, dim), offsets)
+        except RuntimeError:  # no sizes of this operator
+            return False
+        lengths = [torch.full_like(inputs[name], FEW + FRONT + more) for more in (0, 1)]
+        taken = [_answers(op, reference, {**inputs, name: n}) is not None for n in lengths]
+        return taken == [True, False]
+
+    return _one_dim_each(op, measures)
 
 
 def _one_dim_each(op: Operator, is_for: Callable[[str, str], bool]) -> dict[str, str]:
@@ -246,8 +267,10 @@ def _inputs(op: Operator, reference: Reference, case: Case, offsets: Offsets) ->
         elif p.name in offsets:
             inputs[p.name] = draw.segments(tuple(a[0]), DTYPES[a[1]], case.length(offsets[p.name]))
         elif p.is_tensor:
-            gen = draw.generator(0, p.name)
-            inputs[p.name] = draw.values("positive", tuple(a[0]), DTYPES[a[1]], gen, FEW)
+            gen, dtype = draw.generator(0, p.name), DTYPES[a[1]]
+            drawn = draw.values("positive", tuple(a[0]), dtype, gen, FEW)
+            whole = not (dtype.is_floating_point or dtype == torch.bool)
+            inputs[p.name] = drawn.clamp(min=1) if whole else drawn  # a length may not be 0
         elif not p.is_scalar:
             inputs[p.name] = tuple(a[0])
         elif p.name not in reference.defaults:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from .case import Case
 from .operator import Operator
 
 Function = Callable[..., Any]
+MOST_WORDS = 12
 OUT_OF_MEMORY = ("can't allocate memory", "error: out of memory", "no memory for ")
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -63,6 +65,19 @@ class Reference:
             p.name for p in parameters.values() if p.default is not inspect.Parameter.empty
         }
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Strings that it mentions: it may compare an argument with them, or look them up with it."""
+        known = getattr(self.function, "__globals__", {}).items()
+        own = [v for name, v in known if isinstance(v, dict) and not name.startswith("__")]
+        tables = [key for table in own for key in table]
+        code = getattr(self.function, "__code__", None)
+        said = _strings(code.co_consts if code else ())
+        words = [
+            w for w in (*said, *tables) if isinstance(w, str) and re.fullmatch(r"[\w.-]{1,24}", w)
+        ]
+        return tuple(dict.fromkeys(words))[:MOST_WORDS]
+
     def check(self, operator: Operator) -> None:
         for p in operator.inputs:
             if self.takes is not None and p.name not in self.takes:
@@ -94,6 +109,14 @@ class Reference:
                 "(None for an output that is not to be judged)"
             )
         return results + [inputs[name] for name in written]
+
+
+def _strings(constants: Iterable[Any]) -> Iterator[str]:
+    for value in constants:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, (tuple, frozenset)):
+            yield from _strings(value)
 
 
 def _takes_any(parameters: Mapping[str, inspect.Parameter]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import re
@@ -63,16 +64,17 @@ class Sizes:
         return dims
 
     def with_room(self, dims: dict[str, Size], kept: Collection[str], size: int) -> dict[str, Size]:
-        """Another dim as long as it takes for those, of about that size, to fit; few of what is left."""
+        """Another dim, or two, as long as it takes for those, of about that size, to fit; few of what is left."""
         known = {b: self.of(b, size + 1) for a, b in self.bounded if a in kept and b not in kept}
         for roomy in (dims, {**dims, **known}):
             if self.fit(roomy):
                 return self.lighter(roomy, (*kept, *known), MOST_SWEPT)
-        for times in (1, 2, 6) if size <= ROOM else ():
-            for other in self.op.dims:
-                wider = {**dims, other: self.of(other, times * size + 1)}
-                if other not in kept and self.fit(wider):
-                    return self.lighter(wider, (*kept, other), MOST_SWEPT)
+        others = [name for name in self.op.dims if name not in kept]
+        for many, times in itertools.product((1, 2), (1, 2, 6) if size <= ROOM else ()):
+            for some in itertools.combinations(others, many):
+                wider = {**dims, **{name: self.of(name, times * size + 1) for name in some}}
+                if self.fit(wider):
+                    return self.lighter(wider, (*kept, *some), MOST_SWEPT)
         return dims
 
     def of(self, name: str, size: int) -> Size:

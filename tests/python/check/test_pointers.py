@@ -130,4 +130,4 @@ def test_an_index_beside_sections_is_found_too(make: Any) -> None:
 def test_what_is_a_float_points_nowhere() -> None:
     operator = Operator("wick", "scale_bias_relu_learned")
     reference = Reference("here", lambda x, bias, scale: torch.relu(x * scale + bias), None)
-    assert find_pointers(operator, reference, {}) == {}
+    assert find_pointers(operator, reference, {}, {}) == {}

@@ -27,13 +27,14 @@ def judge_bounds(subject: Forward, case: Case) -> Result:
     except (Unfit, Unanswered) as why:
         return skip(why)
     result = Result(judged=["refuse"])
-    for name, dim in (*subject.pointers.items(), *subject.offsets.items()):
+    ends = {**subject.offsets, **subject.lengths}
+    for name, dim in (*subject.pointers.items(), *ends.items()):
         size = case.dims[dim]
         k = [p.name for p in call.operator.inputs].index(name)
         places = call.values[k]
         if not isinstance(size, int) or not isinstance(places, torch.Tensor) or places.numel() == 0:
             continue
-        n = size + (name in subject.offsets)  # a segment may end behind the last one
+        n = size + (name in ends)  # a segment may end behind the last one, and a length be all
         info = torch.iinfo(places.dtype)
         far, below = min(FAR, info.max), max(-FAR, info.min)
         looks = False  # at places; if so, it has to on both sides, whichever it is asked for first
