@@ -70,12 +70,12 @@ def _by_name(name: str, function: Any, arguments: dict[str, Any]) -> Contender:
     return Contender(name, f"f({', '.join(words)})", names)
 
 
-def _taken(function: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that a reference takes; it may leave out what does not change its result."""
+def _taken(function: Callable[..., Any], call: Call) -> dict[str, Any]:
+    """The arguments that a reference takes; it may leave out what does not change its result, and ask for types."""
     taken = inspect.signature(function).parameters
     if any(p.kind is p.VAR_KEYWORD for p in taken.values()):
-        return arguments
-    return {name: value for name, value in arguments.items() if name in taken}
+        return dict(call.arguments)
+    return {n: value for n, value in {**call.types, **call.arguments}.items() if n in taken}
 
 
 @contextlib.contextmanager
@@ -114,7 +114,7 @@ def _backward(
     name: str, function: Callable[..., Any], forward: Operator, call: Call, wanted: list[str]
 ) -> Contender:
     """The backward pass of `function`, which has run once."""
-    arguments = _taken(function, dict(call.arguments))
+    arguments = _taken(function, call)
     leaves = _requires_grad(arguments, [w for w in wanted if w in arguments])
     results = function(**arguments)
     results = results if isinstance(results, (tuple, list)) else (results,)
@@ -173,7 +173,7 @@ def _theirs(operator: Operator, case: Case, call: Call, device: str, seed: int) 
     found: dict[str, Any] = {}
 
     def run(name: str, function: Callable[..., Any], how: Callable[..., Any]) -> None:
-        taken = _taken(function, call.arguments)
+        taken = _taken(function, call)
         found[name] = lambda: _by_name(name, how(function), taken)
 
     if reference is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -52,6 +52,7 @@ class Call:
     written: int
     traffic: Traffic
     unwanted: list[str]  # of the results
+    types: dict[str, torch.dtype] = field(default_factory=dict)  # by type variable
 
     def out(self, device: str) -> Any:
         """Memory for the results, touched; what `out=` takes."""
@@ -133,6 +134,7 @@ def make(
         written,
         traffic_of(parameters, shapes, read, written),
         [p["name"] for p in parameters["outputs"] if p["name"] in case.absent],
+        {variable: DTYPES[word] for variable, word in case.types.items()},
     )
 
 

@@ -140,7 +140,7 @@ class Call:
 
     @contextlib.contextmanager
     def asking(self) -> Iterator[None]:
-        self.phase("reference")
+        self.phase(self.oracle.phase if self.oracle is not None else "reference")
         try:
             yield
         except (Unanswered, on_device.DeviceLost):

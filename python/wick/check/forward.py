@@ -84,7 +84,8 @@ class Forward:
             and inputs[p.name] == p.default
             and p.name in self.reference.defaults
         }
-        return {name: value for name, value in inputs.items() if name not in left_out}
+        known = {name: value for name, value in inputs.items() if name not in left_out}
+        return {**known, **self.reference.types(case)}
 
     def _oracle(self, case: Case, inputs: dict[str, Any], working: torch.dtype) -> Oracle | None:
         if self.reference is not None:

@@ -216,6 +216,8 @@ class Loaded:
         if not backward and forward.operator.gradient is not None:
             yield "autograd", {"gradient"}, plan.tiny(4, "f64")
             yield "autograd", {"gradient"}, plan.tiny(2)
+            if forward.reference is None:  # nobody else has anything to say of the gradient
+                yield "autograd", {"gradient"}, plan.little("f64")
             if autograd.has_second_gradient(forward.operator):
                 yield "second", {"gradient"}, plan.few((7, 130, 1030), plain=True)
         here = self.device.type == "cpu"

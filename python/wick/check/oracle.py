@@ -59,6 +59,8 @@ SILENT = (Unanswered, ValueError, IndexError, ArithmeticError, AssertionError, R
 class Oracle:
     """Answers for one set of inputs, by name."""
 
+    phase = "reference"  # whose fault it is if it does not come back
+
     def __init__(self, inputs: Mapping[str, Any], working: torch.dtype) -> None:
         self.inputs, self.working = inputs, working
         self.stepped = self.unstable = False  # as far as it was heard with rounding errors
@@ -282,6 +284,8 @@ def _finite(value: Any, other: float) -> Any:
 
 class ByWidest(Oracle):
     """The operator itself, on the CPU, in a type that has room to spare."""
+
+    phase = "operator"
 
     def __init__(
         self, operator: Operator, case: Case, inputs: Mapping[str, Any], working: torch.dtype

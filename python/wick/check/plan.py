@@ -43,6 +43,7 @@ WARPS = 70  # elements: more than two of them
 LOOPING = 6_000_000  # elements: more than a GPU works on at once
 COUNTED = 2**24 + 100_003
 LARGE_INTS = (2**32 + 5, 2**53 + 2**33 + 9)  # more than 32 bits hold, and more than a double does
+LITTLE, TINY = 24, 64  # cases of finite differences, and the elements that they are taken of
 MOST_TYPES = 12  # choices of element types
 MOST_FLAGS = 200  # ways in which truths and choices go together
 FEW_VALUES = ("normal", "special")
@@ -345,6 +346,14 @@ class Planner:
             for types in self.types():
                 dims = {**self.dims.small(), shorter: self.dims.of(shorter, 4)}
                 yield self.base(types, {**dims, longer: self.dims.of(longer, 3)})
+
+    def little(self, only: str) -> Iterator[Case]:
+        """Few elements, in dims that are often 1; truths and choices in turns. only: of this element type."""
+        for types in self.types():
+            for _ in range(LITTLE if only in types.values() else 0):
+                case = self.base(types, {n: self.dims.little(n) for n in self.op.dims})
+                if self.dims.fit(case.dims) and 0 < case.numel <= TINY:
+                    yield self.with_flags(case)
 
     def drawn(self, count: int, operator: Operator | None = None) -> Iterator[Case]:
         """Everything at random."""

@@ -275,7 +275,7 @@ def _inputs(op: Operator, reference: Reference, case: Case, offsets: Offsets) ->
             inputs[p.name] = tuple(a[0])
         elif p.name not in reference.defaults:
             inputs[p.name] = candidates(p)[0]
-    return inputs
+    return {**inputs, **reference.types(case)}
 
 
 def _with_front(op: Operator, case: Case, inputs: dict[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ import torch
 from ..bench import target as files
 from ..bench.inputs import ask_inputs
 from .case import Case
-from .operator import Operator
+from .operator import DTYPES, Operator
 
 Function = Callable[..., Any]
 MOST_WORDS = 12
@@ -82,6 +82,11 @@ class Reference:
         for p in operator.inputs:
             if self.takes is not None and p.name not in self.takes:
                 raise ReferenceError(f"{self.path}: {operator.name} takes no argument {p.name}")
+
+    def types(self, case: Case) -> dict[str, torch.dtype]:
+        """By type variable what it is, where the reference asks for it: T, say, for where T ends."""
+        asked = self.takes or set()
+        return {name: DTYPES[kind] for name, kind in case.types.items() if name in asked}
 
     def own_inputs(self, operator: Operator, case: Case) -> Mapping[str, Any]:
         """What NAME_inputs makes for a case."""

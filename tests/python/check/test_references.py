@@ -340,3 +340,65 @@ def test_a_reference_that_refuses_what_is_a_little_different_is_no_mistake(
     assert judged(path, ("-DFAULT=0",), only=["gradient"]).code == 0
     report = judged(path, ("-DFAULT=1",), only=["gradient"])
     assert report.code == 1 and not report.errors, report.errors
+
+
+LIMITED = """\
+#include <wick/op.h>
+WICK_OP(add_limited, "a: T[*N], b: T[*N] -> y: T[*N] where T: i8 i16 i32");
+WICK_IMPL wick_status add_limited_cpu(wick_ctx *ctx, const T *a, const T *b, T *y, int64_t N)
+{
+    (void)ctx;
+    const int64_t most = ((int64_t)1 << (8 * sizeof(T) - 1)) - 1 - FAULT;
+    for (int64_t i = 0; i < N; i++) {
+        const int64_t sum = (int64_t)a[i] + b[i];
+        y[i] = (T)(sum > most ? most : sum < -most - 1 ? -most - 1 : sum);
+    }
+    return WICK_OK;
+}
+"""
+
+LIMITED_RULE = """\
+import torch
+def add_limited(a, b, T):
+    return (a + b).clamp(torch.iinfo(T).min, torch.iinfo(T).max)
+"""
+
+
+@pytest.mark.parametrize("fault", [0, 1])
+def test_a_reference_may_ask_for_types(write: Callable[..., Path], fault: int) -> None:
+    path = write(LIMITED, LIMITED_RULE, "add_limited")
+    assert judged(path, (f"-DFAULT={fault}",)).code == fault
+
+
+def test_what_hangs_on_the_width_of_whole_numbers_is_a_note_without_a_reference(
+    write: Callable[..., Path],
+) -> None:
+    source = LIMITED.replace("i8 i16 i32", "i8 i64").replace(
+        "(int64_t)a[i] + b[i]", "a[i] / 2 + b[i] / 2"
+    )
+    wide = source.replace(
+        "((int64_t)1 << (8 * sizeof(T) - 1)) - 1", "sizeof(T) == 1 ? 99 : INT64_MAX"
+    )
+    report = judged(write(wide, None, "add_limited"), ("-DFAULT=0",), only=["forward"])
+    assert report.code == 2 and not report.faults
+    assert any("another number than in i64" in words for words, _ in lines(report))
+
+
+def test_without_a_reference_what_the_widest_type_does_is_the_operators_fault(
+    write: Callable[..., Path],
+) -> None:
+    source = SCALED.replace("f64", "f32 f64").replace(
+        "y[i] = by * x[i];", "((T *)x)[i] = 0, y[i] = 0;"
+    )
+    report = judged(write(source, None, "scaled"), ("-DFAULT=0",), only=["memory"])
+    assert report.code == 1 and {f.judge for f in report.faults} == {"memory"}
+    assert "it wrote byte 0 of x" in report.faults[0].title
+
+
+def test_without_a_reference_finite_differences_look_at_sizes_of_one(
+    write: Callable[..., Path],
+) -> None:
+    wrong = SCALED.replace("(FAULT ? 2 : 1)", "(FAULT && N == 1 ? 2 : 1)")
+    path = write(wrong, None, "scaled")
+    assert judged(path, ("-DFAULT=1",), only=["gradient"]).code == 1
+    assert not judged(path, ("-DFAULT=0",), only=["gradient"]).faults

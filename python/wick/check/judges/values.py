@@ -23,7 +23,7 @@ from ..finding import Result, skip
 from ..forward import Forward
 from ..guarded import EXCUSED, FILLS, Manner, Outcome
 from ..operator import Operator, candidates
-from ..oracle import Unanswered
+from ..oracle import ByWidest, Unanswered
 from ..phases import BEYOND
 from ..pointers import is_for_finding
 
@@ -183,7 +183,11 @@ def _compare(call: Call, tag: str, got: list[Any], expected: list[Any], result: 
         result.worst = max(result.worst, verdict.worst if verdict.ok else 0.0)
         if verdict.zero_signs:
             result.notes.append(f"{name}: zeros of another sign than the reference's")
-        if not verdict.ok:
+        if not verdict.ok and isinstance(call.oracle, ByWidest) and call.working == torch.int64:
+            result.notes.append(
+                f"{name}: another number than in i64, which may be meant (no reference)"
+            )
+        elif not verdict.ok:
             _report_values(call, tag, name, verdict, result)
             if g.is_floating_point() and not e.is_floating_point():
                 result.findings[-1].details.append(f"the reference returns {e.dtype}")
