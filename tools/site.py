@@ -33,6 +33,13 @@ SECTIONS = (  # of the navigation, by the pages of docs/index.md; what is in non
     ("Reference", ("signature.md", "errors.md", "c-api.md", "troubleshooting.md")),
     ("Contributing", ("architecture.md",)),
 )
+RENAMED = {  # pages that are called otherwise on the site
+    Path("README.md"): "index.md",
+    Path("docs/index.md"): "pages.md",
+    Path("CHANGELOG.md"): "changelog.md",
+}
+TAGS = (' title="with numbers of its own"',)  # of blocks, for the test of the pages alone
+UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
 
 
 def requires() -> list[str]:
@@ -66,6 +73,15 @@ def title_of(path: Path) -> str:
     return head[1].replace("`", "") if head else path.stem
 
 
+def heading_of(path: Path, anchor: str) -> str:
+    """The heading that an anchor (`#what-is-judged`) stands for; without one, the page's title."""
+    for heading in re.findall(r"^##+ (.+)$", path.read_text(), re.M):
+        words = re.sub(r"[^\w\s-]", "", heading.lower())
+        if re.sub(r"[-\s]+", "-", words).strip("-") == anchor.lstrip("#"):
+            return heading.replace("`", "")
+    return title_of(path)
+
+
 class Site:
     """Pages by their path, relative to the folder that mkdocs reads."""
 
@@ -75,20 +91,31 @@ class Site:
     # ---- pages that are there ----
 
     def add_docs(self) -> None:
-        self.add_page(ROOT / "README.md", "index.md")
+        for path, name in RENAMED.items():
+            self.add_page(ROOT / path, name)
         for path in sorted((ROOT / "docs").glob("*.md")):
-            if path.name != "index.md":  # the navigation has its place
+            if path.relative_to(ROOT) not in RENAMED:
                 self.add_page(path, path.name)
 
     def add_page(self, path: Path, name: str) -> None:
         def link(found: re.Match[str]) -> str:
-            return f"]({self.target(path, found[1], name)}{found[2] or ''})"
+            text, leads, anchor = found[1], found[2], found[3] or ""
+            if text == leads and leads.endswith(".md"):  # a file's name says little on a site
+                text = heading_of(path.parent / leads, anchor)
+            opening = "" if text is None else f"[{text}"
+            return f"{opening}]({self.target(path, leads, name)}{anchor})"
 
         # Not inside of code: blocks, and words between backticks.
         parts = re.split(r"(^```.*?^```$|`[^`\n]+`)", path.read_text(), flags=re.M | re.S)
-        pattern = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
+        # (Of a link whose text has some, the text is in another part.)
+        pattern = re.compile(r"(?:\[([^][]*))?\]\(([^)#\s]+)(#[^)\s]*)?\)")
         for i in range(0, len(parts), 2):
             parts[i] = pattern.sub(link, parts[i])
+        for i in range(1, len(parts), 2):
+            head, newline, rest = parts[i].partition("\n")
+            for tag in TAGS:
+                head = head.replace(tag, "")
+            parts[i] = head + newline + rest
         self.pages[name] = "".join(parts)
 
     def target(self, page: Path, link: str, name: str) -> str:
@@ -99,8 +126,8 @@ class Site:
         inside = path.relative_to(ROOT)
         if not path.exists():
             sys.exit(f"site: {page.relative_to(ROOT)} links to {inside}, which is not there")
-        if inside in (Path("README.md"), Path("docs/index.md")):
-            leads = "index.md"
+        if inside in RENAMED:
+            leads = RENAMED[inside]
         elif inside.parent == Path("docs"):
             leads = inside.name
         else:
@@ -108,7 +135,8 @@ class Site:
         return os.path.relpath(leads, os.path.dirname(name) or ".")
 
     def add_source(self, path: Path) -> str:
-        """A page with a file of the repository, or with the list of a folder."""
+        """A page with a file of the repository, or with the list of a folder. The search leaves it out:
+        whoever looks for a word wants the page that explains it."""
         name = f"sources/{path}.md"
         if name in self.pages:
             return name
@@ -128,7 +156,7 @@ class Site:
             return name
         else:
             text = fenced((ROOT / path).read_text(), LANGUAGES.get(path.suffix, "text"))
-        self.pages[name] = f"# {path}\n\n{text}"
+        self.pages[name] = f"{UNSEARCHED}# {path}\n\n{text}"
         return name
 
     # ---- pages that are made ----
@@ -154,8 +182,9 @@ class Site:
             for line in wick("list", str(path)).splitlines():
                 operator, signature = line.split(maxsplit=1)
                 short = operator.split(".")[-1]
+                breakable = short.replace("_", "_<wbr>")  # a phone has no room for the longest
                 escaped = signature.replace("|", "\\|")
-                rows.append(f"| [{short}]({path.stem}.md) | `{escaped}` |")
+                rows.append(f"| [{breakable}]({path.stem}.md) | `{escaped}` |")
             self.pages[name] = self.operator_page(path)
         self.pages["operators/index.md"] = "\n".join(rows) + "\n"
 
@@ -166,11 +195,17 @@ class Site:
         text = [f"# {path.stem}\n", head.partition(" -- ")[2] + "\n", about + "\n"]
         for each in (path.stem + rest).split("\n\n"):
             text += [f"## {each.split('(')[0]}\n", fenced(each, "text")]
-        text += ["## In Python\n", fenced(wick("show", str(path), "--stub"), "python")]
+        text += ["## In Python\n", fenced(wick("show", str(path), "--stub"), "{ .python .wraps }")]
         reference = path.with_suffix(".py")
         if reference.exists():
-            text += ["## Reference\n", fenced(reference.read_text(), "python")]
-        text += ["## Source\n", fenced(path.read_text(), LANGUAGES[path.suffix])]
+            text += [
+                "## Reference { data-search-exclude }\n",
+                fenced(reference.read_text(), "python"),
+            ]
+        text += [
+            "## Source { data-search-exclude }\n",
+            fenced(path.read_text(), LANGUAGES[path.suffix]),
+        ]
         return "\n".join(text)
 
     # ---- the whole ----
@@ -181,11 +216,15 @@ class Site:
             r"^\| \[[^]]+\]\(([^)#]+\.md)\)", (ROOT / "docs/index.md").read_text(), re.M
         )
         placed = {name for _, names in SECTIONS for name in names}
-        lines = ["nav:", "  - Wick: index.md"]
+        lines = ["nav:", "  - Overview: index.md"]
         for section, names in SECTIONS:
             lines.append(f"  - {section}:")
             own = [n for n in listed if (n in names if names else n not in placed)]
             lines += [f"      - {title_of(ROOT / 'docs' / n)!r}: {n}" for n in own]
+            if section == "Start":
+                lines += ["      - All pages: pages.md"]
+            if section == "Contributing":
+                lines += ["      - Changes: changelog.md"]
             if section == "Reference":
                 operators = sorted(
                     n for n in self.pages if n.startswith("operators/") and "index" not in n
@@ -201,7 +240,8 @@ class Site:
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        shutil.copy(ROOT / "tools/site.css", folder)
+        for name in ("site.css", "site.js"):
+            shutil.copy(ROOT / "tools" / name, folder)
 
 
 def build(pages: Path, output: Path) -> int:
