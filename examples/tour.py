@@ -282,8 +282,9 @@ def training() -> None:
         text = file.read()
     say("An activation with a parameter of its own. snake_backward is the gradient, by its name:")
     declarations = text[text.index("WICK_OP(") : text.index("WICK_IMPL")]
-    loop = textwrap.dedent(text[text.rindex("    for (int64_t c") : text.rindex("    return")])
-    both = f"{declarations}/* in snake_backward_cpu: */\n{loop}"
+    backward = text[text.index("snake_backward_cpu(") :]
+    loop = backward[backward.index("    for (int64_t c") : backward.index("    return")]
+    both = f"{declarations}/* in snake_backward_cpu: */\n{textwrap.dedent(loop)}"
     show_c(both, "examples/training/snake.c, in part")
     sys.path.insert(0, os.path.dirname(path))
     import train  # examples/training/train.py: the module around it, the data, the loop
@@ -381,7 +382,7 @@ def main() -> int:
         training()
         times(op, build, arguments.peers)
         heading("Next")
-        say("docs/first-operator.md   write an operator of your own, in five minutes")
+        say("docs/first-operator.md   write an operator of your own, in half an hour")
         say("docs/errors.md           what each kind of mistake says")
         say("examples                 training on two processes, and extensions that were ported")
         say("examples/c_host          call an operator from a C program, without Python and torch")

@@ -270,6 +270,9 @@ def test_tour(rich: bool, tmp_path: Path) -> None:
     assert "RuntimeError: scale_bias_relu: bias.shape[0] is 255, but C is 256" in text
     assert "wick.BuildError: broken.c:12:60: error: 'bais' undeclared" in text
     assert re.search(r"loss \d\.\d+ -> 0\.0\d+ in 300 steps of Adam", text)
+    listing = text[text.index("/* in snake_backward_cpu: */") : text.index(">>> train(")]
+    assert listing.count("for (") == 1 and listing.count("{") == listing.count("}") == 1
+    assert "if (da) da[c] = (T)sum;" in listing and "WICK_IMPL" not in listing
     assert re.search(r"Wick, torch\.ops\W+\d+\.\d\d", text)
     assert "Traceback" not in text
     assert max(len(line) for line in text.splitlines()) <= 100
