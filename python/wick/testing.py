@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NotChecked", "check"]
 
+DEPTHS = ("quick", "default", "full")
+
 _crew = Crew()  # processes that have imported torch, kept from one check to the next
 
 
@@ -93,7 +95,7 @@ def check(
         only=_known("only", _words(only), JUDGES),
         seed=seed,
         seconds=seconds,
-        depth=_known("depth", [depth], ("quick", "default", "full"))[0],
+        depth=_known("depth", [depth], DEPTHS)[0],
         types=_known("types", _words(types), TYPES),
         device=device,
         reference=None if reference is None else os.fspath(reference),
@@ -126,8 +128,20 @@ def _known(what: str, given: Iterable[str], known: Iterable[str]) -> list[str]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("wick", "operators of Wick")
     group.addoption("--wick-only", default="", help="judge only these: forward,memory")
-    group.addoption("--wick-depth", default="default", help="quick, default or full")
+    group.addoption(
+        "--wick-depth", default="default", choices=DEPTHS, help="quick, default or full"
+    )
     group.addoption("--wick-seed", type=int, default=0, help="of sizes and values")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What is misspelt is told once, before anything is collected."""
+    import pytest
+
+    try:
+        _known("--wick-only", _words(config.getoption("--wick-only")), JUDGES)
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -150,8 +164,7 @@ def _collectors() -> tuple[Any, Any]:
         report: Report | None = None
 
         def collect(self) -> Iterable[Any]:
-            given = _words(self.config.getoption("--wick-only"))
-            for judge in _known("--wick-only", given, JUDGES) or JUDGES:
+            for judge in _words(self.config.getoption("--wick-only")) or JUDGES:
                 yield Judged.from_parent(self, name=judge)
 
         def judged(self) -> Report:
@@ -168,18 +181,24 @@ def _collectors() -> tuple[Any, Any]:
                 )
             return self.report
 
+        def first(self) -> Any:
+            """The item that answers for what is no item's, or every item's."""
+            return next(each for each in self.session.items if each.parent is self)
+
         def faults_of(self, item: Any) -> list[Fault]:
-            """By any judge: a crash is told under `memory`, which may be no item of its own. The first
-            item then answers for it."""
+            """By any judge: a crash is told under `memory`, which may be no item of its own."""
             items = [each for each in self.session.items if each.parent is self]
             others = {each.name for each in items} - {item.name}
-            first = item is items[0]
+            first = item is self.first()
             faults = self.judged().faults
             return [f for f in faults if f.judge == item.name or (first and f.judge not in others)]
 
     class Judged(pytest.Item):
         def runtest(self) -> None:
             report = self.parent.judged()
+            first = self.parent.first()
+            if report.errors and self is not first:  # it does not build, say: once is enough
+                pytest.skip(f"{self.path.name} could not be checked: {first.name} says why")
             mine = self.parent.faults_of(self)
             unjudged = report.unjudged() if self.name in ("forward", "gradient") else []
             if report.errors or (unjudged and not report.faults):
@@ -195,6 +214,7 @@ def _collectors() -> tuple[Any, Any]:
             return str(super().repr_failure(excinfo))
 
         def reportinfo(self) -> tuple[Path, int, str]:
-            return self.path, 0, self.name
+            # Not `my_op.c::forward`: at the end of a line pytest takes dots for a class's.
+            return self.path, 0, f"{self.path.name}: {self.name}"
 
     return Source, Judged

@@ -72,6 +72,36 @@ def test_sources_are_tests_to_pytest(write: Callable[..., Path]) -> None:
     assert re.search(r"^1 fault$", done.stdout, re.M)
 
 
+def pytest_says(folder: Path, *words: str) -> str:
+    """What pytest, with the plugin, prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "wick.testing", "-p", "no:cacheprovider", *words],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTEST_ADDOPTS": ""},
+        cwd=folder,
+    )
+    return done.stdout + done.stderr
+
+
+def test_what_does_not_build_fails_once(write: Callable[..., Path]) -> None:
+    path = write(TRIPLE.replace("(void)ctx;", "(void)cxt;"))
+    said = pytest_says(path.parent, "-rs", "--wick-only", "forward,memory,leak", path.name)
+    assert "1 failed, 2 skipped" in said
+    assert said.count("'cxt' undeclared") <= 2, said  # the report, and pytest's summary
+    assert re.search(r"^_+ triple\.c: forward _+$", said, re.M)
+    assert "triple.c could not be checked: forward says why" in said
+
+
+def test_a_judge_that_is_misspelt_is_a_usage_error(write: Callable[..., Path]) -> None:
+    path = write()
+    said = pytest_says(path.parent, "--wick-only", "forwad", path.name)
+    assert "ERROR: --wick-only: 'forwad' is none of forward, " in said
+    assert "Traceback" not in said and "testing.py" not in said
+    assert "invalid choice: 'fast'" in pytest_says(path.parent, "--wick-depth", "fast", path.name)
+
+
 @pytest.mark.parametrize("only", ["forward", "forward,leak"])
 def test_what_crashes_fails_whatever_is_asked_of_it(write: Callable[..., Path], only: str) -> None:
     """A crash is told under `memory`, which is no test here."""
