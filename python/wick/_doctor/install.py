@@ -134,7 +134,7 @@ def check_entries(m: Machine) -> list[Finding]:
         return []
     size, count = _size(m, folder)
     limit = _limit(m) or DEFAULT_LIMIT
-    text = f"{count} modules, {size / (1 << 20):.1f} MiB of at most {limit >> 20} MiB"
+    text = f"{count} module{'s' * (count != 1)}, {size / (1 << 20):.1f} MiB of at most {limit >> 20} MiB"
     checked, broken = _verify(m, folder)
     if broken:
         text = f"{broken} of {checked} entries of the cache are damaged; they are built again"
