@@ -216,7 +216,8 @@ def _run(options: argparse.Namespace) -> None:
         package = _package_in(folder)
         written = _write(operator_files(name, package, options.cuda), folder, options.force)
         test = next(p for p in written if os.path.basename(p) == f"test_{name}.py")
-        steps = [f"python -m pytest {test}"]
+        source = next(p for p in written if p.endswith((".c", ".cu")))
+        steps = [f"python -m pytest {test}", f"wick check {source}", f"wick bench {source}"]
     for path in written:
         print(path)
     print("Next:")

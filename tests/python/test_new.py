@@ -14,6 +14,7 @@ from support import command
 import wick
 import wick.testing
 from wick import cli_new
+from wick.check.report import lines
 
 NEW = Path(cli_new.__file__)
 OPERATOR = ["{}.c", "{}.py", "{}.shapes.txt", "test_{}.py"]
@@ -38,7 +39,11 @@ runpy.run_path({str(NEW)!r}, run_name="__main__")
         f.format("softclip") for f in OPERATOR
     )
     assert str(tmp_path / "softclip.c") in done.stdout
-    assert f"python -m pytest {tmp_path / 'test_softclip.py'}" in done.stdout
+    source = tmp_path / "softclip.c"
+    assert done.stdout.endswith(
+        f"Next:\n  python -m pytest {tmp_path / 'test_softclip.py'}\n"
+        f"  wick check {source}\n  wick bench {source}\n"
+    )
 
 
 def own_test_says(folder: Path) -> str:
@@ -64,7 +69,8 @@ def test_the_operator_passes_its_own_test(tmp_path: Path) -> None:
 def test_the_operator_passes_wick_check(option: list[str], tmp_path: Path) -> None:
     assert new("softclip", "--dir", str(tmp_path), *option) == 0
     source = next(p for p in tmp_path.iterdir() if p.suffix in (".c", ".cu"))
-    wick.testing.check(source, only=["forward", "gradient", "memory", "leak"])
+    report = wick.testing.check(source, only=["forward", "gradient", "memory", "leak"])
+    assert not [line for line, _ in lines(report) if line.startswith("  refused")]
 
 
 def test_its_test_finds_a_fault(tmp_path: Path) -> None:
