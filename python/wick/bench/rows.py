@@ -51,8 +51,13 @@ class Times:
         return (self.third_s - self.first_s) / 2 / self.median_s if self.median_s else 0.0
 
     @property
+    def scatter(self) -> float:
+        """How many times the lower quartile the upper one is."""
+        return self.third_s / self.first_s if self.first_s else 1.0
+
+    @property
     def is_wild(self) -> bool:
-        return self.third_s > WILD * self.first_s
+        return self.scatter > WILD
 
 
 @dataclass
@@ -88,9 +93,22 @@ class Row:
         return self.read_bytes + self.written_bytes
 
     @property
+    def best(self) -> Times:
+        """Of the operator itself: into given memory where that is faster."""
+        own = [self.times[name] for name in ITSELF if name in self.times]
+        return min(own, key=lambda t: t.median_s)
+
+    @property
     def best_s(self) -> float:
-        """The operator itself: into given memory where that is faster."""
-        return min(self.times[name].median_s for name in ITSELF if name in self.times)
+        return self.best.median_s
+
+    @property
+    def waited(self) -> float:
+        """How many times as long as by itself a call may have taken, since it ran on a share of the CPU: 1
+        where it had one. A call keeps one thread busy at least, unless it is not let."""
+        if self.cores is None or self.cores >= RAN:
+            return 1.0
+        return self.threads / self.cores if self.cores else math.inf
 
     def take_better(self, other: Row) -> None:
         """Of the same call, measured by another process: all of the times in which ours are the lesser,
@@ -103,7 +121,7 @@ class Row:
             for row in (self, other)
         )
         if theirs < mine:
-            self.times, self.host_s = other.times, other.host_s
+            self.times, self.host_s, self.cores = other.times, other.host_s, other.cores
 
     def apart(self, name: str) -> float:
         """How many times as long as in one process it took in another, as far as several were asked."""

@@ -1,23 +1,24 @@
 """verdict -- a row in one line: what holds the operator back, or that nothing does
 
+    disturbed             something else ran meanwhile: the times are not the operator's
     at the limit          as fast as a copy of its bytes (or its flops) can be here
     near the limit        most of the way
-    floor does not apply  far below it: not every byte of the signature is touched
     launch-bound          the call itself is most of the time: call less often, with more
-    disturbed             something else ran meanwhile: the times are not the operator's
+    floor does not apply  far below it: not every byte of the signature is touched
     poor occupancy        not all of the machine is at work
     poor access pattern   all of it is, and still it is slow: bytes that were not counted, or arithmetic
     slower than torch     use torch
 
-The first of `_RULES` that speaks has the word.
+The first of `_RULES` that speaks has the word. Times that scatter prove nothing, so they come first. Who
+ran on a share of the CPU took too long, if anything: what praises him holds, and what blames him does not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from .rows import RAN, Row, Times
-from .words import percent
+from .rows import ITSELF, Row, Times
+from .words import digits, percent
 
 AT_LIMIT, NEAR_LIMIT = 0.85, 0.6
 BEYOND_LIMIT = 1.3  # of the floor, from which on it does not describe the operator
@@ -38,8 +39,8 @@ MEANINGS = {
     "its file of sizes says what it does",
     "launch-bound": "the call itself is half of the time or more, or nearly all of what is beyond the floor: call "
     "less often, with more in it",
-    "disturbed": "something else ran meanwhile, and the time is not the operator's: measure again when the "
-    "machine is idle",
+    "disturbed": "something else ran meanwhile, and the time is not the operator's: it ran on a share of the "
+    "CPU, or its times scatter by more than a factor of two; measure again when the machine is idle",
     "poor occupancy": "not all of the machine is at work: spread the loop with wick_parallel, or give the "
     "GPU more blocks",
     "poor access pattern": "the machine is busy and still far from the floor: it moves bytes that the "
@@ -56,19 +57,27 @@ def faster(a: Times, b: Times) -> bool:
     return a.third_s < b.first_s and a.median_s < b.median_s * (1 - MARGIN)
 
 
+def _scattered(row: Row, _: list[Row]) -> Said | None:
+    """Of the time that the row is judged by; where a baseline's scatter, the row is judged without it."""
+    if not row.best.is_wild:
+        return None
+    return "disturbed", f"its times scatter by a factor of {digits(row.best.scatter)}"
+
+
 def _slower_than_torch(row: Row, _: list[Row]) -> Said | None:
     """Who computes something else is not faster at it."""
+    if row.waited > 1:
+        return None
     ours = row.times["wick"]
     named = [
         (t.median_s, name)
         for name, t in row.times.items()
-        if name in TORCH and name not in row.unlike and faster(t, ours)
+        if name in TORCH and name not in row.unlike and not row.is_wild(name) and faster(t, ours)
     ]
     if not named:
         return None
     median, name = min(named)
-    takes = "less" if row.is_wild(name) else percent(median / ours.median_s)
-    return "slower than torch", f"{name} takes {takes}: use torch"
+    return "slower than torch", f"{name} takes {percent(median / ours.median_s)}: use torch"
 
 
 def _at_limit(row: Row, _: list[Row]) -> Said | None:
@@ -84,15 +93,23 @@ def _launch_bound(row: Row, _: list[Row]) -> Said | None:
     return "launch-bound", f"{percent(min(1.0, by_itself / row.best_s))} is the call"
 
 
+def _near_limit(row: Row, _: list[Row]) -> Said | None:
+    if row.share is None or not NEAR_LIMIT <= row.share <= BEYOND_LIMIT:
+        return None
+    return "near the limit", ""
+
+
+def _kept_waiting(row: Row, _: list[Row]) -> Said | None:
+    if row.waited == 1:
+        return None
+    return "disturbed", f"it ran for {percent(row.cores or 0.0)} of the time"
+
+
 def _beyond_limit(row: Row, _: list[Row]) -> Said | None:
     if row.share is None or row.share <= BEYOND_LIMIT:
         return None
     less = "less is computed" if row.limit == "flops" else "not every byte is touched"
     return "floor does not apply", less
-
-
-def _near_limit(row: Row, _: list[Row]) -> Said | None:
-    return ("near the limit", "") if row.share is not None and row.share >= NEAR_LIMIT else None
 
 
 def _call_and_floor(row: Row, _: list[Row]) -> Said | None:
@@ -101,13 +118,6 @@ def _call_and_floor(row: Row, _: list[Row]) -> Said | None:
         return None
     parts = [percent(part / row.best_s) for part in (row.call_s, row.floor_s)]
     return "launch-bound", f"{parts[0]} is the call, {parts[1]} the floor"
-
-
-def _disturbed(row: Row, _: list[Row]) -> Said | None:
-    """A call keeps one thread busy at least, unless it is not let."""
-    if row.cores is None or row.cores >= RAN:
-        return None
-    return "disturbed", f"it ran for {percent(row.cores)} of the time"
 
 
 def _poor_occupancy(row: Row, rows: list[Row]) -> Said | None:
@@ -135,13 +145,14 @@ def _poor_access(row: Row, _: list[Row]) -> Said | None:
 
 
 _RULES: tuple[Callable[[Row, list[Row]], Said | None], ...] = (
+    _scattered,
     _slower_than_torch,
     _at_limit,
     _launch_bound,
-    _beyond_limit,
     _near_limit,
+    _kept_waiting,
+    _beyond_limit,
     _call_and_floor,
-    _disturbed,
     _poor_occupancy,
     _poor_access,
 )
@@ -151,9 +162,10 @@ def _remark(row: Row) -> str:
     if "eager" in row.unlike:
         return "differs from the reference: see wick check"
     fresh, given = (
-        row.times[name].median_s if name in row.times else 0.0 for name in ("wick", "out=")
+        row.times[name].median_s if name in row.times and not row.is_wild(name) else 0.0
+        for name in ITSELF
     )
-    if given and row.verdict != "launch-bound" and fresh > ALLOCATION * given:
+    if given and row.verdict not in ("launch-bound", "disturbed") and fresh > ALLOCATION * given:
         return f"pass out=: new memory costs {percent(1 - given / fresh)}"
     return ""
 

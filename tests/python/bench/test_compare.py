@@ -167,8 +167,9 @@ def test_what_is_measured_again_stays_together() -> None:
     worse = a_row(times={"wick": times(2.1), "eager": times(1.0)})
     row.take_better(worse)
     assert [t.median_s for t in row.times.values()] == [2.0, 3.0]
-    row.take_better(a_row(times={"wick": times(1.0), "eager": times(4.0)}, host_s=0.25))
-    assert [t.median_s for t in row.times.values()] == [1.0, 4.0] and row.host_s == 0.25
+    row.take_better(a_row(times={"wick": times(1.0), "eager": times(4.0)}, host_s=0.25, cores=1.5))
+    assert [t.median_s for t in row.times.values()] == [1.0, 4.0]
+    assert (row.host_s, row.cores) == (0.25, 1.5)
 
 
 def test_rows_of_a_gpu_are_the_same_whatever_torch_may_have_of_the_cpu() -> None:
