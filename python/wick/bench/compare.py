@@ -8,6 +8,8 @@ change that is slow for a while. What torch takes for the same calls in both run
 with our code, so the median of its changes is the machine's, of those whose samples lie together in
 both runs; without any there is only the copy. A machine that is not the same any more cannot be
 calculated away: then only what is slower each way is told.
+
+A row that was disturbed, then or now, is not compared, unless it is far slower than that explains.
 """
 
 from __future__ import annotations
@@ -18,13 +20,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from .contenders import OURS
-from .rows import Row, Times
+from .rows import RAN, Row, Times
 from .verdict import faster
 
 COMPARED = ("wick", "out=")
 SLOWER, FASTER, SAME, DISTURBED = "slower", "faster", "same", "disturbed"
 LEAST_DRIFT, MOST_DRIFT = 0.7, 1.4  # of a machine that is still the same
 STEADY = 0.1  # spread, up to which a time may speak for the machine
+FAR = 2.0  # how many times as long as a disturbance explains, from which on it is not its doing
+TURN_S = 0.05  # that a call may wait for a thread whose core others have; 0.03 were seen
 
 
 @dataclass
@@ -111,6 +115,20 @@ def _beside(row: Row, name: str, other: str) -> Times | None:
     return Times.of(ratios) if ratios else None
 
 
+def _on_one_thread(row: Row) -> bool:
+    return row.threads == 1 or (row.cores is not None and RAN <= row.cores <= 1 / RAN)
+
+
+def _is_far(was: Row, row: Row, before: Times, after: Times) -> bool:
+    """Whether even the fastest sample took longer than all that disturbs the row now explains. What
+    disturbed it then made it slower: that hides a difference and makes none. One thread has a share of
+    a core; several also wait for each other, once a call, however short it is by itself."""
+    scatters = after.scatter if after.is_wild else 1.0
+    waits = row.verdict == DISTURBED and not _on_one_thread(was)
+    explained = before.third_s * row.waited * scatters + waits * TURN_S
+    return min(after.samples_s) > FAR * explained
+
+
 def _kind_beside(was: Row, row: Row, name: str) -> str | None:
     """By the one that our call keeps the steadiest distance from; None where there is none."""
     found = ((_beside(was, name, other), _beside(row, name, other)) for other in _others(was, row))
@@ -136,12 +154,15 @@ def compare(
             kinds = {_kind(t0, t1), _kind(was.times[name], t1)}
             if same_torch and (beside := _kind_beside(was, row, name)):
                 kinds.add(beside)
-            if DISTURBED in (was.verdict, row.verdict):  # that time is not the operator's
-                changes.append(Change(row, name, t0, t1, DISTURBED))
-                continue
             if t1.median_s < row.apart(name) * t0.median_s and SLOWER in kinds:
                 kinds = {SAME}
-            changes.append(Change(row, name, t0, t1, kinds.pop() if len(kinds) == 1 else SAME))
+            kind = kinds.pop() if len(kinds) == 1 else SAME
+            if DISTURBED in (was.verdict, row.verdict):  # that time is not the operator's
+                far = kind == SLOWER and all(
+                    _is_far(was, row, t, t1) for t in (t0, was.times[name])
+                )
+                kind = SLOWER if far else DISTURBED
+            changes.append(Change(row, name, t0, t1, kind))
     only = (len(old) - len(pairs), len(new) - len(pairs))
     words = [about(before[0], after[0]) for about in (_elsewhere, _busy)]
     return Comparison(changes, drift, drift_by, *only, *words)

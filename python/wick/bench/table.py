@@ -28,6 +28,7 @@ COLOURS = {
 }
 _WIDTH = 160  # where there is no terminal
 _GAP, _LEAST_VERDICT = 3, 20
+_NAMED = 6  # rows that are not compared
 _HARD = "\N{NO-BREAK SPACE}"  # while lines are broken: a name and its figure stay together
 
 
@@ -197,6 +198,19 @@ def print_rows(facts: Mapping[str, Any], rows: Sequence[Row], out: TextIO | None
             out.write(f"  {note}\n")
 
 
+def _named(row: Row) -> str:
+    return f"{row.operator} {row.types} {row.case.words()} {row.cache}, {row.device}"
+
+
+def _print_disturbed(found: Comparison, out: TextIO) -> None:
+    """Each row once, but a few lines at most."""
+    names = list(dict.fromkeys(_named(change.row) for change in found.of(DISTURBED)))
+    for name in names[:_NAMED]:
+        out.write(f"  not compared  {name}\n")
+    if len(names) > _NAMED:
+        out.write(f"  not compared  {len(names) - _NAMED} more rows\n")
+
+
 def print_comparison(found: Comparison, before: str, out: TextIO | None = None) -> None:
     out = out or sys.stdout
     out.write(
@@ -210,12 +224,11 @@ def print_comparison(found: Comparison, before: str, out: TextIO | None = None) 
         out.write(f"  {note}\n")
     for kind in (SLOWER, FASTER):
         for change in sorted(found.of(kind), key=lambda c: -abs(c.ratio - 1)):
-            row = change.row
             out.write(
-                f"  {kind}  {change.ratio:.2f} x  {row.operator} {row.types} {row.case.words()} "
-                f"{row.cache}, {row.device}: {change.name} {words.seconds(change.before.median_s)} -> "
-                f"{words.seconds(change.after.median_s)}\n"
+                f"  {kind}  {change.ratio:.2f} x  {_named(change.row)}: {change.name} "
+                f"{words.seconds(change.before.median_s)} -> {words.seconds(change.after.median_s)}\n"
             )
+    _print_disturbed(found, out)
     for n, which in ((found.only_before, before), (found.only_after, "this run")):
         if n:
             out.write(f"  {n} row{'s' * (n != 1)} only in {which}\n")

@@ -114,13 +114,54 @@ def test_what_became_slower(before, after, slower, faster) -> None:
 
 
 def test_what_was_disturbed_is_not_called_the_same(capsys) -> None:
-    before, after = run_of(1.0, 1.0), run_of(10.0, 1.0)
-    after[1][0].verdict = "disturbed"
+    before, after = run_of(1.0, 1.0), run_of(3.0, 1.0)
+    after[1][0].verdict, after[1][0].cores = "disturbed", 0.7
     found = compare.compare(before, after)
     assert [c.row.case.dims["N"] for c in found.of(compare.DISTURBED)] == [0]
     assert [c.row.case.dims["N"] for c in found.of(compare.SAME)] == [1]
     table.print_comparison(found, "old.json")
     assert "1 the same within the noise, 1 not compared, since" in capsys.readouterr().out
+
+
+WAITED = {"verdict": "disturbed", "cores": 0.6}  # of two threads: that explains 3.3
+SCATTERED = {"verdict": "disturbed", "times": {"wick": times(33e-3, 0.4)}}  # that explains 2.3
+
+
+@pytest.mark.parametrize(
+    "then, now, slower",
+    [
+        ({"cores": 1.0}, {**WAITED, "times": {"wick": times(33e-3)}}, True),
+        ({"cores": 1.0}, {**WAITED, "times": {"wick": times(6e-3)}}, False),
+        ({"cores": 1.0}, {**WAITED, "times": {"wick": times(33e-3)}, "cores": 0.02}, False),
+        ({"cores": 1.0}, {**WAITED, "times": {"wick": times(33e-3)}, "cores": 0.0}, False),
+        ({"cores": 2.0}, {**WAITED, "times": {"wick": times(33e-3)}}, False),  # for each other
+        ({"cores": 2.0}, {**WAITED, "times": {"wick": times(330e-3)}}, True),
+        (WAITED, {**WAITED, "times": {"wick": times(33e-3)}}, False),  # of how many threads?
+        ({**WAITED, "threads": 1}, {**WAITED, "threads": 1, "times": {"wick": times(33e-3)}}, True),
+        (WAITED, {"times": {"wick": times(33e-3)}}, True),
+        (WAITED, {"times": {"wick": times(1.5e-3)}}, False),
+        ({"cores": 1.0}, {**SCATTERED, "cores": 1.0}, True),
+        ({"cores": 1.0}, {**SCATTERED, "times": {"wick": times(8e-3, 0.4)}}, False),
+    ],
+)
+def test_what_became_far_slower_than_a_disturbance_explains_is_slower(
+    then: dict, now: dict, slower: bool
+) -> None:
+    about, _ = run_of()
+    was, row = a_row(**{"times": {"wick": times(1e-3)}, **then}), a_row(**now)
+    (change,) = compare.compare((about, [was]), (about, [row])).changes
+    assert change.kind == (compare.SLOWER if slower else compare.DISTURBED)
+
+
+def test_rows_that_are_not_compared_are_named_each_once(capsys) -> None:
+    before, after = run_of(*[1e-3] * 9), run_of(*[1e-3] * 9)
+    for row in before[1] + after[1]:
+        row.times["out="] = times(1e-3)
+        row.verdict = "disturbed"
+    table.print_comparison(compare.compare(before, after), "old.json")
+    said = capsys.readouterr().out
+    assert said.count("not compared  local.it f32 N=") == 6 and "3 more rows" in said
+    assert said.count("N=0 warm, cpu") == 1
 
 
 @pytest.mark.parametrize("slower, other", [("wick", "out="), ("out=", "wick")])
