@@ -26,10 +26,12 @@ COLOURS = {
     "slower than torch": "red",
     "nothing to move": "",
 }
-_WIDTH = 160  # where there is no terminal
+_WIDTH = 10_000  # where there is no terminal: whoever reads it there breaks lines himself
 _GAP, _LEAST_VERDICT = 3, 20
 _NAMED = 6  # rows that are not compared
-_HARD = "\N{NO-BREAK SPACE}"  # while lines are broken: a name and its figure stay together
+# While lines are broken: what stays together, a name and its figure. No blank, since rich breaks at those
+# that are not to be broken as well.
+_HARD = "\ue000"
 
 
 def _time(row: Row, name: str) -> str:
@@ -123,6 +125,11 @@ def about(facts: Mapping[str, Any]) -> list[str]:
 # ---- printing ----
 
 
+def _unbroken(verdict: str) -> str:
+    """A number stays with its unit."""
+    return re.sub(r"(?<=\d) (?=%)", _HARD, verdict)
+
+
 def _lines_of(rows: Sequence[Row]) -> list[list[str]]:
     return [head(rows), *(cells(row, rows) for row in rows)]
 
@@ -143,7 +150,7 @@ def _print_blocks(rows: Sequence[Row], out: TextIO) -> None:
     for row in rows:
         sizes, cache, *figures, verdict = cells(row, rows)
         pairs = [f"{name} {figure}".replace(" ", _HARD) for name, figure in zip(names, figures)]
-        for text in (f" {sizes}, {cache}: {verdict}", "   " + ", ".join(pairs)):
+        for text in (f" {sizes}, {cache}: {_unbroken(verdict)}", "   " + ", ".join(pairs)):
             lines = textwrap.fill(text, _width(out), subsequent_indent="   ")
             out.write(lines.replace(_HARD, " ") + "\n")
 
@@ -175,10 +182,10 @@ def _print_rich(rows: Sequence[Row], out: TextIO) -> None:
     for row in rows:
         *plain, words_ = cells(row, rows)
         # As Text, since in a str rich takes [...] for markup.
-        table.add_row(*map(Text, plain), Text(words_, style=COLOURS[row.verdict]))
+        table.add_row(*map(Text, plain), Text(_unbroken(words_), style=COLOURS[row.verdict]))
     with console.capture() as drawn:
         console.print(table)
-    lines = [line.rstrip() for line in drawn.get().splitlines()]
+    lines = [line.replace(_HARD, " ").rstrip() for line in drawn.get().splitlines()]
     out.write("\n".join(line for line in lines if line) + "\n")
 
 

@@ -91,12 +91,42 @@ def test_a_ratio_of_times_that_lie_far_apart_is_none() -> None:
     assert [table.cells(row, rows_)[5:7] for row in rows_] == [["2 x", "?"], ["?", "?"]]
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("rich", [True, False])
+def test_lines_are_broken_for_a_terminal_alone(monkeypatch, rich: bool) -> None:
+    if not rich:
+        monkeypatch.setitem(sys.modules, "rich", None)
+    else:
+        pytest.importorskip("rich")
+    facts, _ = some_rows()
+    row = a_row(case=Case({"N": 8}, {"T": "f32"}, {"note": "x" * 200}))
+    row.verdict, row.why = "launch-bound", "44 % is the call " * 9
+    out = io.StringIO()
+    table.print_rows(facts, [row], out)
+    said = [line for line in out.getvalue().splitlines() if "44 %" in line]
+    assert len(said) == 1 and said[0].count("44 %") == 9 and "x" * 200 in said[0]
+
+
+@pytest.mark.parametrize("width", range(60, 180, 3))
+def test_a_number_and_its_unit_stay_on_one_line(monkeypatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "dumb")
+    facts, _ = some_rows()
+    row = a_row()
+    row.verdict, row.why = "launch-bound", "47 % is the call, 44 % the floor"
+    out = Terminal()
+    table.print_rows(facts, [row], out)
+    said = out.getvalue()
+    assert said.count("47 %") == said.count("44 %") == 1
+    assert all(line.isprintable() for line in said.splitlines())
+
+
 @pytest.mark.parametrize("width", [60, 80, 110, 200])
 def test_every_figure_is_told_in_a_narrow_terminal(monkeypatch, width: int) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("TERM", "dumb")
     facts, made = some_rows()
