@@ -14,13 +14,14 @@ from itertools import groupby
 from typing import Any
 
 from . import words
-from .rows import Row
+from .rows import Row, Times
 
 WIDTH = 7.2  # inches: a page's width
 _HEIGHT, _LINE = 4.2, 0.19  # of a roofline with a short legend, and of a line of it
 _HANDLE, _LETTER = 0.55, 0.075  # of a legend: what stands before a name, and a letter of it
 _DPI = 150
 _GREY = "#777777"
+_BAND = {"alpha": 0.18, "lw": 0}  # from the first quartile to the third
 _STYLES = {  # by contender: colour, marker, line
     "wick": ("#c8102e", "o", "-"),
     "out=": ("#ef8354", "s", "-"),
@@ -105,6 +106,36 @@ def _spaced(axis: Any, values: Sequence[float]) -> None:
     axis.minorticks_off()
 
 
+def _lowest(
+    points: Sequence[tuple[int, Any]], height: Callable[[Any], float]
+) -> tuple[list[tuple[int, Any]], list[tuple[int, Any]]]:
+    """Of points (bytes, what) the lowest at each number of bytes, and the others. Several shapes may have
+    as many bytes, and a line through all of them would go straight up and down."""
+    found: dict[int, Any] = {}
+    others = []
+    for x, what in points:
+        if x in found:
+            found[x], what = sorted((found[x], what), key=height)
+            others.append((x, what))
+        else:
+            found[x] = what
+    return list(found.items()), others
+
+
+def _curve(
+    panel: Any, points: Sequence[tuple[int, Times]], name: str, colour: str, marker: str
+) -> None:
+    """Of one contender: a line through the best of each number of bytes, the others beside it."""
+    best, others = _lowest(points, lambda t: t.median_s)
+    look = {"color": colour, "marker": marker, "ms": 4}
+    x, times = zip(*best)
+    panel.plot(x, [t.median_s for t in times], **look, lw=1.3, label=name)
+    panel.plot([x for x, _ in others], [t.median_s for _, t in others], **look, ls="none")
+    panel.fill_between(
+        x, [t.first_s for t in times], [t.third_s for t in times], color=colour, **_BAND
+    )
+
+
 def sweep(rows: Sequence[Row]) -> Any:
     """Of one operator, one choice of types and one device: a panel per state of the caches."""
     plt = _pyplot()
@@ -118,23 +149,12 @@ def sweep(rows: Sequence[Row]) -> Any:
         shown = sorted((r for r in rows if r.cache == cache), key=lambda r: r.moved_bytes)
         _bytes_axis(panel)
         panel.set_yscale("log")
-        panel.plot(
-            [r.moved_bytes for r in shown],
-            [r.floor_s for r in shown],
-            color=_GREY,
-            linestyle="--",
-            label="floor",
-        )
+        floors, _ = _lowest([(r.moved_bytes, r.floor_s) for r in shown], lambda floor: floor)
+        panel.plot(*zip(*floors), color=_GREY, linestyle="--", label="floor")
         for name in dict.fromkeys(n for r in shown for n in r.times):
             points = [(r.moved_bytes, r.times[name]) for r in shown if name in r.times]
-            colour, marker = _style(name, further)
-            x, t = [p[0] for p in points], [p[1] for p in points]
-            panel.plot(
-                x, [v.median_s for v in t], color=colour, marker=marker, ms=4, lw=1.3, label=name
-            )
-            panel.fill_between(
-                x, [v.first_s for v in t], [v.third_s for v in t], color=colour, alpha=0.18, lw=0
-            )
+            _curve(panel, points, name, *_style(name, further))
+        panel.fill_between([], [], [], color=_GREY, **_BAND, label="middle half of the samples")
         _spaced(panel, [r.moved_bytes for r in shown])
         panel.set_title(f"{cache} caches", fontsize=9)
         panel.set_xlabel("bytes read and written")

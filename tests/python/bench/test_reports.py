@@ -197,6 +197,23 @@ def test_a_sweep_needs_a_range() -> None:
     assert list(plots.figures(facts, close)) == ["roofline-cpu"]
 
 
+def test_shapes_of_as_many_bytes_are_not_joined() -> None:
+    pytest.importorskip("matplotlib")
+    made = [
+        a_row(read_bytes=n, written_bytes=0, floor_s=t / 2, times={"wick": times(t)})
+        for n, t in ((1000, 1e-6), (2000, 5e-6), (2000, 2e-6), (2000, 3e-6), (4000, 4e-6))
+    ]
+    figure = plots.sweep(made)
+    drawn = figure.axes[0].get_lines()
+    joined = [line for line in drawn if line.get_linestyle() != "None"]
+    assert [list(line.get_xdata()) for line in joined] == 2 * [[1000, 2000, 4000]]
+    assert list(joined[1].get_ydata()) == [1e-6, 2e-6, 4e-6]
+    (alone,) = [line for line in drawn if line.get_linestyle() == "None"]
+    assert sorted(alone.get_ydata()) == [3e-6, 5e-6] and set(alone.get_xdata()) == {2000}
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["floor", "wick", "middle half of the samples"]
+
+
 def test_calls_that_move_nothing_are_not_drawn() -> None:
     pytest.importorskip("matplotlib")
     facts, _ = some_rows()
