@@ -21,11 +21,17 @@ table { border-collapse: collapse; margin: .6rem 0 1rem; min-width: 100%; }
 th { text-align: right; font-weight: 600; font-size: .8rem; border-bottom: 2px solid var(--line); padding: .25rem .45rem; }
 td { text-align: right; padding: .25rem .45rem 0; white-space: nowrap; }
 th:first-child, td:first-child, th:nth-child(2), td:nth-child(2) { text-align: left; }
-td.said { text-align: left; white-space: normal; border-bottom: 1px solid var(--line); padding: 0 .45rem .3rem 1.4rem; }
-.green { color: #17692f; } .yellow { color: #8a5a00; } .red { color: #a3121f; }
+td.said { text-align: left; white-space: normal; border-bottom: 1px solid var(--line); padding: 0 0 .3rem; }
+/* As wide as the window, and in it wherever the table is scrolled to. */
+.said span { display: inline-block; position: sticky; left: 0; box-sizing: border-box;
+  max-width: min(72rem, calc(100vw - 3rem)); padding: 0 .45rem 0 1.4rem; }
+.green { --said: #17692f; } .yellow { --said: #8a5a00; } .red { --said: #a3121f; }
+dt, .said { color: var(--said, inherit); }
 .bar { display: inline-block; width: 2.6rem; height: .55rem; background: #eee; margin-right: .4rem; }
-.bar i { display: block; height: 100%; background: #c8102e; }
-figure { margin: 1rem 0; } svg { max-width: 100%; height: auto; }
+.bar i { display: block; height: 100%; background: var(--said, var(--grey)); }
+.share { display: inline-block; min-width: 7ch; }
+figure { margin: 1rem 0; overflow-x: auto; } svg { min-width: 34rem; max-width: 100%; height: auto; }
+.warning { border: 1px solid #d9a400; border-left-width: .4rem; background: #fff6d6; padding: .6rem .9rem; font-weight: 600; }
 dt { font-weight: 600; } dd { margin: 0 0 .5rem 1rem; }
 """
 
@@ -38,14 +44,17 @@ def _row(row: Row, rows: Sequence[Row]) -> str:
     *plain, said = table.cells(row, rows)
     share = table.head(rows).index("share")
     cells = [f"<td>{escape(c)}</td>" for c in plain]
+    colour = table.COLOURS[row.verdict]
     if row.share is not None:
         width = min(100, round(100 * row.share))
         bar = f'<span class="bar"><i style="width: {width}%"></i></span>'
-        cells[share] = f"<td>{bar}{escape(plain[share])}</td>"
-    colour = table.COLOURS[row.verdict]
+        cells[share] = (
+            f'<td class="{colour}">{bar}<span class="share">{escape(plain[share])}</span></td>'
+        )
     return (
         f"<tr>{''.join(cells)}</tr>"
-        f'<tr><td class="said {colour}" colspan="{len(cells)}">{escape(said)}</td></tr>'
+        f'<tr><td class="said {colour}" colspan="{len(cells)}">'
+        f"<span>{escape(said)}</span></td></tr>"
     )
 
 
@@ -59,6 +68,13 @@ def _section(rows: Sequence[Row], figures: Mapping[str, str]) -> str:
         f'<div class="wide"><table><tr>{_cells(table.head(rows)[:-1], "th")}</tr>'
         f"{''.join(_row(row, rows) for row in rows)}</table></div>{notes}{drawn}"
     )
+
+
+def _warning(facts: Mapping[str, Any]) -> str:
+    if not facts["busy"]:
+        return ""
+    words_ = f"The machine was busy ({facts['busy']}): believe no time, share, ratio or verdict below. Run it again when it is not."
+    return f'<p class="warning">{escape(words_)}</p>'
 
 
 def _summary(rows: Sequence[Row]) -> str:
@@ -108,13 +124,14 @@ def render(facts: Mapping[str, Any], rows: Sequence[Row]) -> str:
     for group in table.groups(rows):
         own = plots.sweeps_of(group)
         sections.append(_section(group, {name: drawn[name] for name in own if name in drawn}))
-    about = "<br>".join(escape(line) for line in (*table.about(facts), *facts.get("notes", ())))
+    lines = (*table.about({**facts, "busy": ""}), *facts.get("notes", ()))
+    about = "<br>".join(map(escape, lines))
     operators = ", ".join(dict.fromkeys(row.operator for row in rows))
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>wick bench: {escape(operators)}</title><style>{_CSS}</style></head><body>"
-        f'<h1>wick bench</h1><p class="about">{about}</p>{_summary(rows)}'
+        f'<h1>wick bench</h1><p class="about">{about}</p>{_warning(facts)}{_summary(rows)}'
         f"{''.join(f'<figure>{svg}</figure>' for svg in roofs.values())}"
         f"{''.join(sections)}{_method(facts)}</body></html>\n"
     )

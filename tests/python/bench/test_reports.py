@@ -261,6 +261,14 @@ def test_the_report_is_one_file(tmp_path: Path) -> None:
         and text.count("<table") == 2
         and text.count("<tr>") == 2 + 2 * len(made)
     )
+    assert '<p class="warning">The machine was busy (load 9 on 2 CPUs): believe no time' in text
+    assert text.count("The machine was busy") == 1
+    assert "The machine was busy" not in page.render({**facts, "busy": ""}, made)
     assert "A &lt;CPU&gt;" in text and "no &lt;compiler&gt;" in text and "<other>" not in text
+    for row in made:  # a bar is no warning where there is nothing to be warned of
+        colour = table.COLOURS[row.verdict]
+        alike = sum(table.COLOURS[r.verdict] == colour for r in made)
+        assert text.count(f'<td class="{colour}"><span class="bar">') == alike
+    assert "figure { margin: 1rem 0; overflow-x: auto; } svg { min-width: " in text
     for outside in ("<script", "<link", "<img", 'src="http', "url(http", "@import"):
         assert outside not in text
