@@ -9,6 +9,7 @@ anything inside, and on a GPU their kernels.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -23,6 +24,7 @@ from .target import Operator
 
 _CALLS = 3
 _UNSEEN = ("out=",)
+_SILENT = "6"  # above all levels of the profiler's log
 
 Runs = dict[str, Callable[[], Any]]
 
@@ -50,6 +52,13 @@ def _run_all(fields: Iterable[tuple[str, Field, Runs]]) -> None:
         torch.cuda.synchronize()
 
 
+def _be_silent() -> None:
+    """The profiler logs its start and end to stderr, at a level above that of errors. It looks at this
+    variable when it begins. On a GPU its errors are of use: there may be no kernels in the trace."""
+    if not torch.cuda.is_available():
+        os.environ.setdefault("KINETO_LOG_LEVEL", _SILENT)
+
+
 def trace(
     path: str, calls: Iterable[tuple[Operator, Case, Any]], asked: tuple[str, ...], seed: int
 ) -> None:
@@ -68,6 +77,7 @@ def trace(
     with ThreadPoolExecutor(1) as unseen, limits:
         runs = [(words, field, _runs(field, unseen)) for words, field in fields]
         _run_all(runs)
+        _be_silent()
         with profile(activities=activities, record_shapes=True) as prof:
             _run_all(runs)
     prof.export_chrome_trace(path)

@@ -131,6 +131,7 @@ def test_the_command_compiles_draws_and_traces(folder: Path) -> None:
     assert len(compiled) == 4, reasons  # both operators at both sizes
     assert len(list((folder / "drawn").iterdir())) == 6
     assert (folder / "r.html").read_text().startswith("<!doctype html>")
+    assert "profiler_st" not in done.stderr  # its log
     trace = json.loads((folder / "trace.json").read_text())
     labels = {event.get("name") for event in trace["traceEvents"]}
     assert (
