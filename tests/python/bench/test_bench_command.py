@@ -526,7 +526,8 @@ def test_a_call_that_ends_the_process_is_named(tmp_path: Path, how: str, said: s
     assert done.stderr.splitlines()[-1] == (
         f"wick bench: killer N=9 on cpu ended the process ({said})"
     )
-    assert "N=8" in done.stdout and "launch-bound" in done.stdout and "N=9" not in done.stdout
+    assert "N=8" in done.stdout and "N=9" not in done.stdout
+    assert "launch-bound" in done.stdout or "disturbed" in done.stdout  # it was judged
     about, found = records.read(str(tmp_path / "rows.json"))
     assert [row.case.words() for row in found] == ["N=8"] and about["devices"][0]["copy"]
     refused = "skipped killer N=7 on cpu: killer: 7 is not taken"

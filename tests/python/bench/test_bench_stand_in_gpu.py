@@ -40,5 +40,7 @@ def test_a_gpu_is_measured_written_down_and_compared(tmp_path: Path) -> None:
     assert len(measured) == 8, "two operators, two sizes, warm and cold"
     assert all({"wick", "eager"} <= set(row["times"]) for row in measured)
     again = bench("--compare", str(path))
-    assert again.returncode in (0, 1), again.stderr
+    # 2: where others use the machine, rows may be disturbed
+    wanted = (0, 1, 2) if "not compared" in again.stdout else (0, 1)
+    assert again.returncode in wanted, again.stderr
     assert "Traceback" not in again.stderr
