@@ -208,10 +208,11 @@ def _run(options: argparse.Namespace) -> None:
     if options.package:
         folder = os.path.join(folder, name)
         written = _write(package_files(name), folder, options.force)
-        # Where the tools are at hand the Wick at hand builds; else pip fetches them all.
-        tools = importlib.util.find_spec("scikit_build_core")
-        install = f"pip install {'--no-build-isolation ' if tools else ''}-e ."
-        steps = [f"cd {folder}", install, "python -m pytest"]
+        # The Wick at hand builds: it is on no index that pip could fetch it from.
+        tools = ["scikit-build-core", "cmake", "ninja"]
+        missing = not importlib.util.find_spec("scikit_build_core")
+        steps = [f"cd {folder}", *[f"pip install {' '.join(tools)}"] * missing]
+        steps += ["pip install --no-build-isolation -e .", "python -m pytest"]
     else:
         package = _package_in(folder)
         written = _write(operator_files(name, package, options.cuda), folder, options.force)

@@ -124,6 +124,22 @@ def test_the_name_replaces_the_template_s_everywhere(tmp_path: Path) -> None:
     assert 'name = "acme-ops"' in (tmp_path / "acme_ops" / "pyproject.toml").read_text()
 
 
+def test_a_package_is_built_by_the_wick_at_hand(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip finds none elsewhere, as long as it is on no index."""
+    for there in (True, False):
+        monkeypatch.setattr(
+            cli_new.importlib.util, "find_spec", lambda name, there=there: there or None
+        )
+        assert new("--package", "acme", "--dir", str(tmp_path), "--force") == 0
+        steps = capsys.readouterr().out.split("Next:\n")[1].split("\n  ")
+        assert "pip install --no-build-isolation -e ." in steps
+        assert ("pip install scikit-build-core cmake ninja" in steps) != there
+    page = (tmp_path / "acme" / "README.md").read_text()
+    assert "not on PyPI yet" in page and "pip install torch torch-wick" not in page
+
+
 def test_an_operator_in_a_package_goes_where_it_belongs(tmp_path: Path) -> None:
     assert new("--package", "acme", "--dir", str(tmp_path)) == 0
     package = tmp_path / "acme"
