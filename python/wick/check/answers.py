@@ -82,7 +82,7 @@ def _death(job: Job, answer: Answer, kind: str, words: str) -> Reading:
         return Reading(Result(notes=[f"{words}, when given numbers out of all bounds"]))
     beyond = ["the reference refuses such a call, and so should the operator"]
     if job.judge == "bounds":
-        beyond.insert(0, "an index was given that lies outside of its dim")
+        beyond.insert(0, "an index or a length was given that lies outside of its dim")
     result.add(job.main_judge, kind, words, *(beyond if answer.phase == BEYOND else ()))
     return Reading(result)
 

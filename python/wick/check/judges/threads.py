@@ -128,7 +128,7 @@ def _report(result: Result, threads: int, order: int, difference: list[str]) -> 
         kind, title = "race", f"the result changes when {threads} threads run at once"
     else:
         kind = "order"
-        title = f"the result hangs on which of {threads} pieces of a parallel loop runs first"
+        title = f"the result depends on which of {threads} pieces of a parallel loop runs first"
     hint = "pieces of wick_parallel must not share what they write, nor round by where they are cut"
     result.add("threads", kind, title, *difference, hint)
 

@@ -1,5 +1,5 @@
-/* spans -- y[b] = the sum of the first n[b] of x[b], weighted where there are weights; or per one of
- * them
+/* spans -- y[b] = the sum of the first n[b] of x[b], weighted where there are weights; or per one
+ * of them
  *
  * FAULT, a number, plants one of these; without it the file is sound:
  *
