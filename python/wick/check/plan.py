@@ -173,11 +173,9 @@ class Planner:
                         yield from self.varied(case, k + turn)
                     if size < PLAIN and self._optional:
                         least = case.but(absent=self._optional, seed=next(self.counter))
-                        yield self.with_flags(least)
-                        if (
-                            k % len(choices) == turn
-                            and least.scalars != self.with_flags(least).scalars
-                        ):
+                        flagged = self.with_flags(least)
+                        yield flagged
+                        if k % len(choices) == turn and flagged.scalars != least.scalars:
                             yield least
                     once_more = k >= len(sizes) or k % len(choices) == turn
                     if once_more and (dims := self.dims.of_result(case.dims, name, size)):
