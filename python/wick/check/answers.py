@@ -9,7 +9,7 @@ from typing import Any
 from .case import Case
 from .crew import Answer
 from .finding import Result
-from .job import WATCHED, Job
+from .job import CUT, LONGER, WATCHED, Job
 from .pace import TOOK_LONG, has_large_int
 from .phases import BEYOND, OUTSIDE, SOON
 
@@ -47,8 +47,8 @@ def read(job: Job, case: Case, answer: Answer) -> Reading:
         why = "the system ended the process: out of memory?"
         return Reading(skipped=why, too_large=OUT_OF_MEMORY)
     if answer.crash or answer.status < 0:
-        return _death(job, answer, "crash", answer.crash or f"signal {-answer.status}")
-    return _death(job, answer, "exit", f"it {ending(answer)}")
+        return _death(job, case, answer, "crash", answer.crash or f"signal {-answer.status}")
+    return _death(job, case, answer, "exit", f"it {ending(answer)}")
 
 
 def _read_done(done: dict[str, Any]) -> Reading:
@@ -71,19 +71,22 @@ def _read_hang(job: Job, case: Case, answer: Answer) -> Reading:
     if slow and answer.phase != SOON:
         return Reading(skipped=words, too_large=TOOK_LONG)
     how = "waits for something for ever" if answer.waiting else "does not come to an end"
-    found = _death(job, answer, "hang", f"it {how} (given {answer.hung:.0f} s)")
+    found = _death(job, case, answer, "hang", f"it {how} (given {answer.hung:.0f} s)")
     found.too_large, found.hung = TOOK_LONG, 0.0 if answer.waiting else answer.hung
     return found
 
 
-def _death(job: Job, answer: Answer, kind: str, words: str) -> Reading:
+def _death(job: Job, case: Case, answer: Answer, kind: str, words: str) -> Reading:
     result = Result(judged=[job.main_judge])
     if job.judge == "refused":  # a note, unless it does so with other numbers as well
         return Reading(Result(notes=[f"{words}, when given numbers out of all bounds"]))
     beyond = ["the reference refuses such a call, and so should the operator"]
     if job.judge == "bounds":
         beyond.insert(0, "an index or a length was given that lies outside of its dim")
-    result.add(job.main_judge, kind, words, *(beyond if answer.phase == BEYOND else ()))
+    details = beyond if answer.phase == BEYOND else []
+    if job.main_judge == "threads" and case.numel >= CUT:
+        details = [f"here, or with up to {LONGER[-1]} times as much, for its loop to be cut"]
+    result.add(job.main_judge, kind, words, *details)
     return Reading(result)
 
 

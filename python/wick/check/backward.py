@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -104,7 +104,7 @@ class Backward:
             drowned=any(isinstance(v, torch.Tensor) and not v.isfinite().all() for v in values),
         )
         if saved:
-            call.sensitivity = lambda: _sensitivity(call, self.gradient.feeds, _exact(calls))
+            call.sensitivity = lambda: _sensitivity(call, self.gradient.feeds, calls)
         return call
 
     def _arriving(self, case: Case, call: Call) -> list[torch.Tensor | None]:
@@ -152,28 +152,48 @@ def _about(value: torch.Tensor | None) -> Any:
     return None if value is None else (tuple(value.shape), value.dtype)
 
 
-def _exact(forward: Call) -> list[Any]:
-    """The outputs before they were rounded, where somebody knows."""
+@dataclass
+class _Saved:
+    """An output as it was before it was rounded, and how far from that a right one may be."""
+
+    exact: torch.Tensor
+    off: torch.Tensor
+
+
+def _saved(forward: Call) -> dict[int, _Saved]:
+    """By the index of an output, where somebody knows."""
+    if forward.oracle is None:
+        return {}
     try:
-        return forward.expected() if forward.oracle is not None else []
+        exact = forward.expected()
+        samples = forward.samples(exact, 0, False)
     except (Unanswered, MemoryError):
-        return []
+        return {}
+    found = {}
+    for k, e in enumerate(exact):
+        if isinstance(e, torch.Tensor) and e.is_floating_point():
+            apart = [(s[k].double() - e).abs().nan_to_num(0.0, 0.0, 0.0) for s in samples]
+            found[k] = _Saved(
+                e.double(), functools.reduce(torch.maximum, apart, torch.zeros_like(e))
+            )
+    return found
 
 
-def _sensitivity(call: Call, feeds: list[Any], exact: list[Any]) -> list[list[Any]]:
-    """By how much results move when saved outputs do, as far as one rounding moves them: at random, and
-    as it did, which in rows of equal numbers is in one direction. These are moved by more, and the
-    results by less: or what they move by is lost in their own rounding."""
+def _sensitivity(call: Call, feeds: list[Any], forward: Call) -> list[list[Any]]:
+    """By how much results move when saved outputs do, as far as one rounding moves them, or as they may be
+    off, a logarithm that is carried over many steps say: at random, and as they are off, which in rows of
+    equal numbers is in one direction. These are moved by more, and the results by less: or what they move
+    by is lost in their own rounding."""
     found = []
+    saved = _saved(forward)
     base = call.run()
-    for seed in range(SEEDS + bool(exact)):
+    for seed in range(SEEDS + bool(saved)):
         moved = list(call.values)
         for k, (source, index, *_) in enumerate(feeds):
             value = call.values[k]
             if source == "output" and isinstance(value, torch.Tensor) and value.is_floating_point():
-                before = exact[index] if exact else None
                 gen = draw.generator(seed, f"rounding {k}") if seed < SEEDS else None
-                moved[k] = _moved(value, before, gen)
+                moved[k] = _moved(value, saved.get(index), gen)
         other = call.but(moved).run()
         found.append(
             [
@@ -191,11 +211,13 @@ def _apart(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.where(moved.isnan() | (a.isinf() & b.isinf()), 0.0, moved)
 
 
-def _moved(value: torch.Tensor, before: Any, gen: torch.Generator | None) -> torch.Tensor:
-    """MORE times as far as a rounding moves it. before: what it was. gen: at random, else as it did."""
+def _moved(value: torch.Tensor, saved: _Saved | None, gen: torch.Generator | None) -> torch.Tensor:
+    """MORE times as far as it may be off. gen: at random, else as it is."""
     info, wide = torch.finfo(value.dtype), value.double()
-    was = before.reshape(wide.shape).double() if isinstance(before, torch.Tensor) else wide
+    was = wide if saved is None else saved.exact.reshape(wide.shape)
     step = wide.abs().clamp(min=info.smallest_normal) * info.eps
+    if saved is not None:
+        step = torch.maximum(step, saved.off.reshape(wide.shape))
     step = step * ~((wide == 0) & (was == 0))  # what is 0, and was, stays so
     if gen is None:
         error = torch.nan_to_num(wide - was, 0.0, 0.0, 0.0)

@@ -12,16 +12,16 @@ PROFILES = {
     "normal": "normally distributed",
     "positive": "between 0.5 and 1.5, so that sums grow",
     "negative": "between -1.5 and -0.5",
-    "wide": "magnitudes from 1/64 to 512",
+    "wide": "magnitudes from 1/64 to 512, powers of 2 and their neighbours among them",
     "offset": "far from 0 as compared with their spread",
     "ties": "small whole numbers, many of them equal",
     "constant": "all the same",
     "zeros": "all 0, some of them -0",
     "late": "0 but for the last hundred, and the largest at an odd place",
-    "nan": "NaN here and there",
+    "nan": "NaN here and there, with all kinds of bits",
     "inf": "infinities here and there",
     "special": "NaN, infinities, zeros of both signs, denormals and ends of the range here and there",
-    "tiny": "about the smallest numbers of the type, denormals among them",
+    "tiny": "about the smallest numbers of the type, and denormals down to the last",
     "big": "near the largest number of the type, where sums have more room than the type",
 }
 NOT_FINITE = ("nan", "inf", "special")
@@ -37,7 +37,9 @@ LAYOUTS = {
 PERIOD = 262_147
 REPEATED = ("normal", "positive", "wide", "offset", "ties")
 LATE = 100
+RUN = 24  # elements of "tiny" that are about as large: one that is larger hides what others are
 FLOAT_JUNK, INT_JUNK = float("nan"), 77
+_SAME_SIZE = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes
 
 
 def generator(seed: int, name: str) -> torch.Generator:
@@ -80,7 +82,8 @@ def _floats(
         return torch.where(torch.rand(shape, generator=gen) < 0.25, -0.0, 0.0).double()
     normal = torch.randn(shape, generator=gen, dtype=torch.float64)
     if profile == "wide":
-        return normal * torch.exp2(torch.randint(-6, 10, shape, generator=gen).double())
+        power = torch.exp2(torch.randint(-6, 10, shape, generator=gen).double())
+        return torch.where(normal.abs() < 0.15, _near_powers(power, info.eps, gen), normal * power)
     if profile == "offset":
         return normal + 16
     if profile == "nan":
@@ -90,13 +93,36 @@ def _floats(
     if profile == "special":
         return _sprinkle(normal, [nan, inf, -inf, 0.0, -0.0, denormal, -denormal], gen)
     if profile == "tiny":
-        return normal * info.tiny
+        runs = torch.randint(
+            0, 2 - int(math.log2(info.eps)), (normal.numel() // RUN + 1,), generator=gen
+        )
+        below = torch.exp2(-runs.double()).repeat_interleave(RUN)[: normal.numel()]
+        return normal * info.tiny * below.view(shape)
     if profile == "big" and dtype == torch.float16:
         sign = torch.where(normal < 0, -1.0, 1.0).double()
         return (
             sign * info.max * (torch.rand(shape, generator=gen, dtype=torch.float64) * 0.75 + 0.25)
         )
     return normal
+
+
+def _near_powers(power: torch.Tensor, eps: float, gen: torch.Generator) -> torch.Tensor:
+    """Powers of 2, of both signs, and what a type has next to them: steps are longer above than below."""
+    factors = torch.tensor([1 - eps / 2, 1.0, 1 + eps], dtype=torch.float64)
+    factors = torch.cat([factors, -factors])
+    return power * factors[torch.randint(len(factors), power.shape, generator=gen)]
+
+
+def _with_all_nan(x: torch.Tensor, gen: torch.Generator) -> torch.Tensor:
+    """Of NaN there are many: any sign, and any bits behind the exponent but none at all."""
+    whole = _SAME_SIZE[x.dtype.itemsize]
+    bits = -int(math.log2(torch.finfo(x.dtype).eps))
+    sign = torch.randint(2, x.shape, generator=gen).bool()
+    behind = torch.randint(1, 2**bits, x.shape, generator=gen)
+    few = torch.randint(4, x.shape, generator=gen)
+    behind = torch.where(few == 0, 1, torch.where(few == 1, 2**bits - 1, behind))
+    infinite = torch.where(sign, -math.inf, math.inf).to(x.dtype).view(whole)
+    return torch.where(x.isnan(), (infinite | behind.to(whole)).view(x.dtype), x)
 
 
 def _integers(
@@ -160,7 +186,8 @@ def values(
         block = values(profile, (PERIOD,), dtype, gen, below)
         return block.repeat(-(-n // PERIOD))[:n].view(shape)
     if dtype.is_floating_point:
-        return _floats(profile, shape, dtype, gen).to(dtype)
+        drawn = _floats(profile, shape, dtype, gen).to(dtype)
+        return _with_all_nan(drawn, gen) if profile == "nan" else drawn
     if dtype == torch.bool:
         share = {"zeros": 0.0, "constant": 1.0}.get(profile, 0.5)
         return torch.rand(shape, generator=gen) < share

@@ -18,6 +18,7 @@ from .pointers import (
     find_bounded,
     find_large,
     find_lengths,
+    find_natural,
     find_numbers,
     find_offsets,
     find_pointers,
@@ -150,9 +151,10 @@ class Forward:
         self, case: Case, p: Parameter, shape: tuple[int, ...], dtype: torch.dtype
     ) -> torch.Tensor:
         data = -1 if self.operator.is_whole(case.types) else 0
+        natural = p.name in self.natural and case.values != "negative"
         places = p.name in self.offsets or p.name in self.pointers or p.name in self.lengths
         if not places and not is_for_finding(self.operator, p, dtype):
-            return tensor(case, p.name, shape, dtype, data)
+            return tensor(case, p.name, shape, dtype, data, natural=natural)
         if dtype.itemsize == 1 and self.reference is not None and case.seed % 2:
             # Bytes may be data: as indices they are too large, as the reference will say.
             return tensor(case.but(values=WHOLE.get(case.values, "wide")), p.name, shape, dtype)
@@ -162,7 +164,7 @@ class Forward:
             full = case.seed % 2 == 1 and case.values != "zeros"
             return tensor(case, p.name, shape, dtype, self._below(case, p) + 1, full=full)
         if p.name in self.numbers and case.seed % 2:
-            return tensor(case, p.name, shape, dtype, data)
+            return tensor(case, p.name, shape, dtype, data, natural=natural)
         return tensor(case, p.name, shape, dtype, self._below(case, p))
 
     @functools.cached_property
@@ -184,6 +186,11 @@ class Forward:
     def numbers(self) -> set[str]:
         """Inputs of whole numbers that may be anything, as far as the reference knows."""
         return self._ask(find_numbers, self.offsets, self.pointers) or set()
+
+    @functools.cached_property
+    def natural(self) -> set[str]:
+        """Inputs that may not be negative, as far as the reference knows."""
+        return self._ask(find_natural, self.offsets) or set()
 
     @functools.cached_property
     def large_ints(self) -> set[str]:
@@ -245,12 +252,18 @@ def tensor(
     below: int = 0,
     rising: bool = False,
     full: bool = False,
+    natural: bool = False,
 ) -> torch.Tensor:
-    """The tensor of a name, drawn from the case's seed. full: the largest that is below."""
+    """The tensor of a name, drawn from the case's seed. full: the largest that is below. natural: none below
+    0."""
     gen = draw.generator(case.seed, name)
 
     def make(size: tuple[int, ...]) -> torch.Tensor:
         drawn = draw.values(case.values, size, dtype, gen, below)
+        if natural:
+            drawn = (
+                drawn.abs() if dtype.is_floating_point else torch.where(drawn < 0, ~drawn, drawn)
+            )
         if full:
             drawn.fill_(min(below - 1, torch.iinfo(dtype).max))
         return draw.rising(drawn, below - 1, whole=case.seed % 3 > 0) if rising else drawn

@@ -8,6 +8,8 @@ from .case import Case
 from .records import Subject, Target
 
 WATCHED = "shared"  # of `threads`: the one whose target is built so that it can be watched
+# Of `threads`: elements over which a loop should be cut; if it is not, so many times as many.
+CUT, LONGER = 60_000, (2, 4, 8, 16, 32, 64)
 # What --only calls them, where it is another name.
 NAMES = {
     "again": "repeat",

@@ -3,11 +3,11 @@
 The reference is asked. Either it takes places up to the last one of a dim, and refuses what comes after.
 Or, with more rows in front and numbers that are larger by as many, it says the same as before, and
 something else where the numbers have stayed as they were. Or it takes numbers that rise from 0 to the size
-of a dim, where segments begin and end, and refuses those that fall or go on. Or numbers up to the size of
-a dim, and not one more: these are lengths. It is also asked whether it
-takes any numbers at all: these are data. Of an int that is no size, whether more of it is more to do: if
-not, it may be as large as an int can be, a seed say. Of every number which of the usual values it takes.
-And of dims which are never longer than which others: how many are to be found, and in how many.
+of a dim, where segments begin and end, and refuses those that fall or go on. Or numbers up to the size of a
+dim, and not one more: these are lengths. It is also asked whether it takes any numbers at all: these are
+data; or any but negative ones. Of an int that is no size, whether more of it is more to do: if not, it may
+be as large as an int can be, a seed say. Of every number which of the usual values it takes. And of dims
+which are never longer than which others: how many are to be found, and in how many.
 """
 
 from __future__ import annotations
@@ -64,6 +64,17 @@ def find_numbers(
         if _answers(op, reference, inputs) is not None:
             found.add(p.name)
     return found
+
+
+def find_natural(op: Operator, reference: Reference, offsets: Offsets) -> set[str]:
+    """Inputs that may not be negative: the reference takes what is above 0 and refuses what is below."""
+    inputs = _few_inputs(op, reference, offsets)
+    if inputs is None or _answers(op, reference, inputs) is None:
+        return set()
+    types = _widest(op)
+    signed = [p.name for p in op.tensors if types.get(p.element, p.element) not in ("u8", "bool")]
+    below = {name: -inputs[name] for name in signed if name not in offsets}
+    return {n for n, x in below.items() if _answers(op, reference, {**inputs, n: x}) is None}
 
 
 LARGER = (2**12, 2**18, 2**24)  # ints, of which the first shows a loop and a size

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from parts import SCALE
 
 from wick.check import draw
-from wick.check.backward import MORE, _apart, _moved
+from wick.check.backward import MORE, _apart, _moved, _Saved
 from wick.check.compare import GRADIENT, RESULT, Leeway, judge
 from wick.check.operator import Operator
 from wick.check.oracle import ByGradient, ByReference
@@ -58,13 +58,16 @@ def test_a_saved_output_is_moved_as_its_rounding_moved_it() -> None:
     exact = torch.full((41,), 1 / 41, dtype=torch.float64)
     value = exact.half()
     step = value.double() * torch.finfo(torch.float16).eps
-    as_it_did = _moved(value, exact, None).double() - value
+    none = torch.zeros_like(exact)
+    as_it_did = _moved(value, _Saved(exact, none), None).double() - value
     torch.testing.assert_close(as_it_did, MORE * (value - exact), atol=step[0], rtol=0)
     assert as_it_did.unique().numel() == 1 and as_it_did[0] != 0
-    at_random = _moved(value, exact, draw.generator(1, "y")).double() - value
+    at_random = _moved(value, _Saved(exact, none), draw.generator(1, "y")).double() - value
     assert (at_random > 0).any() and (at_random < 0).any()
-    far_off = _moved(value, exact + 1, None).double() - value
+    far_off = _moved(value, _Saved(exact + 1, none), None).double() - value
     assert (far_off.abs() <= MORE * step + step).all()
+    may_be = _moved(value, _Saved(exact + 1, none + 0.5), None).double() - value
+    torch.testing.assert_close(may_be, none - MORE * 0.5, atol=0.01, rtol=0)
 
 
 def test_what_a_rounding_makes_infinite_has_moved_to_the_end_of_the_range() -> None:

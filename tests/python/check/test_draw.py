@@ -27,8 +27,10 @@ def test_profiles_are_what_they_promise(dtype: torch.dtype) -> None:
     special = drawn("special", dtype)
     zeros = special == 0
     assert (zeros & special.signbit()).any() and (zeros & ~special.signbit()).any()
-    tiny = drawn("tiny", dtype)
-    assert ((tiny != 0) & (tiny.abs() < info.tiny)).any()
+    tiny = drawn("tiny", dtype).abs()
+    assert ((tiny != 0) & (tiny < info.tiny)).any()
+    assert ((tiny != 0) & (tiny < 3 * info.smallest_normal * info.eps)).any()  # the last ones
+    assert (tiny >= info.tiny).any()
     assert drawn("positive", dtype).min() > 0
     assert drawn("ties", dtype).unique().numel() == 7
     zeros = drawn("zeros", dtype)
@@ -73,3 +75,23 @@ def test_a_layout_changes_neither_shape_nor_values(
         assert 0 in x.stride()
     if layout in ("transposed", "sliced", "padded") and len(shape) == 2 and x.numel():
         assert not x.is_contiguous()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_nan_comes_with_all_kinds_of_bits(dtype: torch.dtype) -> None:
+    whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
+    nan = drawn("nan", dtype)
+    nan = nan[nan.isnan()]
+    behind = nan.view(whole) & (round(1 / torch.finfo(dtype).eps) - 1)
+    assert nan.signbit().any() and not nan.signbit().all()
+    assert (
+        (behind == 1).any() and (behind == behind.max()).sum() > 1 and behind.unique().numel() > 9
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_wide_values_lie_on_and_next_to_powers_of_two(dtype: torch.dtype) -> None:
+    mantissa = drawn("wide", dtype).double().frexp().mantissa.abs()
+    eps = torch.finfo(dtype).eps
+    for wanted in (0.5, 0.5 + eps / 2, 1 - eps / 2):
+        assert (mantissa == wanted).any()

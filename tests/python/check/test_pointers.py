@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from parts import rows
+from parts import SCALE, rows, subject_of
 
 from wick.check.case import Case
 from wick.check.forward import Forward
@@ -131,3 +131,20 @@ def test_what_is_a_float_points_nowhere() -> None:
     operator = Operator("wick", "scale_bias_relu_learned")
     reference = Reference("here", lambda x, bias, scale: torch.relu(x * scale + bias), None)
     assert find_pointers(operator, reference, {}, {}) == {}
+
+
+def roots(x: torch.Tensor, bias: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
+    if bool((x < 0).any()):
+        raise ValueError("x is negative")
+    return torch.relu(x.sqrt() * scale + bias)
+
+
+def test_what_may_not_be_negative_is_not() -> None:
+    """Or most of what is drawn would have no answer. That it is refused is tried with negative numbers alone."""
+    subject = subject_of(SCALE, roots)
+    assert subject.natural == {"x"}
+    case = Case(SCALE.name, {"T": "f32"}, {"N": (40,), "C": 50})
+    for values in ("normal", "wide", "special"):
+        x, bias = subject.prepare(case.but(values=values)).values[:2]
+        assert not (x < 0).any() and (bias < 0).any()
+    assert (subject.prepare(case.but(values="negative")).values[0] < 0).all()

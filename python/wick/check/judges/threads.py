@@ -15,6 +15,7 @@ from ..case import Case
 from ..device import synchronize
 from ..finding import Result, skip
 from ..guarded import AT_ONCE, BACKWARDS, FORWARDS, SHUFFLED, Manner
+from ..job import CUT, LONGER
 from ..oracle import Unanswered
 from .again import neighbours
 from .values import Subject, number, place, results_of
@@ -26,8 +27,7 @@ ROUNDS, FEWEST = 300, 4  # of callers at once
 # seldom needs many. Few where the same operator is watched as well (shared.py).
 ALONE, BESIDES = (20_000, 40), (200, 8)
 CALLERS = 4
-# Elements over which a loop should be cut; if it is not, so many times as many, up to a most.
-CUT, MOST_CUT, LONGER = 60_000, 5_000_000, (2, 4, 8, 16, 32, 64)
+MOST_CUT = 5_000_000  # elements of a case that was made longer
 ROUNDS_OF_KERNELS = 200
 SHARED = "something static, or global, is written"
 
