@@ -15,6 +15,19 @@
 #define WICK_T 3
 #endif
 
+/* The numbers of wick_dtype once more, for the preprocessor: to it an enumerator is 0, and
+ * `#if WICK_T == WICK_F64` would hold for no type. */
+#define WICK_F16 1
+#define WICK_BF16 2
+#define WICK_F32 3
+#define WICK_F64 4
+#define WICK_I8 5
+#define WICK_I16 6
+#define WICK_I32 7
+#define WICK_I64 8
+#define WICK_U8 9
+#define WICK_BOOL 10
+
 #if WICK_T == 1
 typedef wick_f16 T;
 typedef float A;

@@ -295,3 +295,36 @@ def test_ctrl_c_while_it_builds_is_heard(source: Source, monkeypatch: pytest.Mon
         wick.load(path)
         time.sleep(0)  # the next thing that Python does
     assert told == ["started", "finished"]
+
+
+def test_the_preprocessor_knows_types_by_name(source: Source) -> None:
+    """To it an enumerator is 0, and `#if WICK_T == WICK_F64` would hold for no type, without a word."""
+    text = """\
+WICK_OP(OP, "x: T[*N] -> y: i32[*N] where T: f16 bf16 f32 f64 i8 i16 i32 i64 u8 bool");
+#if WICK_T == WICK_F16
+enum { MINE = 16 };
+#elif WICK_T == WICK_BF16
+enum { MINE = 17 };
+#elif WICK_T == WICK_F32
+enum { MINE = 32 };
+#elif WICK_T == WICK_F64
+enum { MINE = 64 };
+#elif WICK_T == WICK_I8 || WICK_T == WICK_I16 || WICK_T == WICK_I32 || WICK_T == WICK_I64
+enum { MINE = 8 * sizeof(T) + 1 };
+#elif WICK_T == WICK_U8 || WICK_T == WICK_BOOL
+enum { MINE = 8 };
+#endif
+WICK_IMPL wick_status OP_cpu(wick_ctx *ctx, const T *x, int32_t *y, int64_t N)
+{
+    (void)ctx, (void)x;
+    for (int64_t i = 0; i < N; i++)
+        y[i] = MINE;
+    return WICK_OK;
+}
+"""
+    name, path = source(text)
+    op = getattr(wick.load(path), name)
+    floats = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+    whole = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.bool)
+    found = [op(torch.zeros(1, dtype=t)).item() for t in (*floats, *whole)]
+    assert found == [16, 17, 32, 64, 9, 17, 33, 65, 8, 8]

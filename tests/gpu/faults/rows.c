@@ -4,7 +4,7 @@
  *
  *    1  stream     launched on the default stream
  *    2  forward    no barrier between the writing and the reading of shared memory
- *    3  forward    a block reads what another one writes, without waiting for it
+ *    3  memory     a block reads what another one writes, without waiting for it
  *    4  forward    the last row is left out where their number is odd
  *    5  memory     the element past the end is written
  *    6  memory     the last result is not written
