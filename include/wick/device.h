@@ -24,12 +24,12 @@
 
 enum { WICK_WARP = 32 };
 
+/* WICK_ENTER_KERNEL is what the build writes at the start of every kernel. */
 #ifdef WICK_SKEW
-/* For `wick check`: the warps of a block leave each barrier at different times, any of them first.
- * Where a barrier is missing, results change. */
-static __device__ __forceinline__ void wick_skewed_barrier(void)
+/* For `wick check`: the warps of a block begin, and leave each barrier, at different times, any of
+ * them first. Where a barrier is missing, results change. */
+static __device__ __forceinline__ void wick_skew(void)
 {
-    __syncthreads();
     const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
     const unsigned start = (unsigned)clock();
     const unsigned mixed = (thread / WICK_WARP + 1u) * 2654435761u ^ start * 2246822519u;
@@ -37,7 +37,15 @@ static __device__ __forceinline__ void wick_skewed_barrier(void)
     while ((unsigned)clock() - start < wait) {
     }
 }
+static __device__ __forceinline__ void wick_skewed_barrier(void)
+{
+    __syncthreads();
+    wick_skew();
+}
 #define __syncthreads() wick_skewed_barrier()
+#define WICK_ENTER_KERNEL wick_skew();
+#else
+#define WICK_ENTER_KERNEL
 #endif
 
 /* This thread's number in the grid, x alone, and how many there are. */

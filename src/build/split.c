@@ -146,6 +146,25 @@ static void edit_storage(wick_span text, wick_edits *e)
     }
 }
 
+/* <wick/device.h> says what a kernel does first. */
+static void enter_kernels(const wick_chunks *c, wick_edits *e)
+{
+    for (int i = 0; i < c->n; i++) {
+        const wick_chunk *k = &c->items[i];
+        if (!k->kernel || k->kind != WICK_CHUNK_FUNCTION || !k->params.start) continue;
+        const char *end = k->text.start + k->text.size;
+        wick_lexer lex;
+        wick_token t;
+        const char *behind = k->params.start + k->params.size;
+        wick_lex_start(&lex, behind, (size_t)(end - behind));
+        do {
+            t = wick_lex_next(&lex);
+        } while (t.kind != WICK_TOKEN_END && !wick_token_is(&t, "{"));
+        if (t.kind == WICK_TOKEN_END) continue;
+        wick_edits_insert(e, (wick_span){t.start + t.size, 0}, " WICK_ENTER_KERNEL");
+    }
+}
+
 /* Kernels get a name that can be asked for: C's. */
 static void edit_kernels(const wick_chunks *c, wick_edits *e)
 {
@@ -166,6 +185,7 @@ static wick_status device_text(wick_ctx *ctx, wick_scan *scan, wick_chunks *c)
     wick_edits e = {.chunks = c};
     WICK_TRY(keep_from(ctx, c, scan, true, NULL));
     edit_kernels(c, &e);
+    enter_kernels(c, &e);
     for (int i = 0; i < c->n; i++) {
         const wick_chunk *k = &c->items[i];
         if (k->kept && may_go(k) && !is_for_device(k))
@@ -182,6 +202,7 @@ static wick_status nvcc_texts(wick_ctx *ctx, wick_scan *scan, wick_chunks *c)
     wick_edits for_nvcc = {.chunks = c}, for_cc = {.chunks = c};
     WICK_TRY(keep_from(ctx, c, scan, true, "_cuda"));
     drop_unkept(c, &for_nvcc);
+    enter_kernels(c, &for_nvcc);
     scan->device_text = wick_edits_apply(&for_nvcc, scan);
     WICK_TRY(keep_from(ctx, c, scan, false, "_cpu"));
     drop_unkept(c, &for_cc);

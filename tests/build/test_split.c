@@ -200,6 +200,24 @@ Test(split, kernels_in_ifs_stay_in_them)
     cr_expect_eq(scan.n_kernels, 2);
 }
 
+Test(split, kernels_say_where_they_begin)
+{
+    const char *inside = "{ WICK_ENTER_KERNEL\n    y[0] = x[0];";
+    read_source(HEAD BODY "static __global__ void k(const T *x, T *y, int64_t N);\n"
+                          "static __device__ float plain(float v)\n{\n    return v;\n}\n"
+                          "static __global__ void __launch_bounds__(256) other(T *y)\n"
+                          "{ if (y) { y[0] = y[1]; } }\n" KERNEL CUDA);
+    cr_expect_not_null(strstr(scan.device_text, inside), "%s", scan.device_text);
+    cr_expect_not_null(strstr(scan.device_text, "other(T *y)\n{ WICK_ENTER_KERNEL if (y) {"));
+    cr_expect_not_null(strstr(scan.device_text, "plain(float v)\n{\n    return v;"));
+    cr_expect_null(strstr(scan.host_text, "WICK_ENTER_KERNEL"));
+    cr_expect_eq(count_lines(scan.device_text), count_lines(scan.text));
+    read_source(HEAD BODY KERNEL "WICK_IMPL wick_status f_cuda(wick_ctx *ctx, const T *x, T *y, "
+                                 "int64_t N)\n{\n    k<<<1, 1>>>(x, y, N);\n"
+                                 "    return wick_launched(ctx);\n}\n");
+    cr_expect_not_null(strstr(scan.device_text, inside), "for nvcc: %s", scan.device_text);
+}
+
 Test(split, directives_of_what_goes_stay)
 {
     read_source(HEAD BODY "static __global__ void k(const T *x, T *y, int64_t N)\n{\n"

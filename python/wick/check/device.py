@@ -2,8 +2,8 @@
 
 What guarded.py does with the memory management of the CPU is done here by comparing: the room is
 filled with a pattern that must still be there after the call, and so must the inputs. What lies in
-the room is another thing from call to call, as is what results and scratch hold: who reads it, and
-makes something of it, gets another result. Who reads it and makes nothing of it is stopped where
+the room is another thing from call to call, as is what results, scratch and shared memory (leftovers.py) hold:
+who reads it, and makes something of it, gets another result. Who reads it and makes nothing of it is stopped where
 nothing is mapped (fences.py).
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from .. import _wick
-from . import fences
+from . import fences, leftovers
 from .guarded import EINVAL, FILLS, Manner, Outcome, same
 from .operator import Operator
 from .reference import is_for_memory
@@ -190,6 +190,8 @@ def _run_once(
     if results:
         out = tuple(r.tensor for r in results)
         keywords["out"] = out if len(out) > 1 else out[0]
+    if device.type == "cuda":
+        leftovers.leave(device, PATTERN[manner.fill])
     with scratch(manner.fill, device) as made:
         try:
             given = operator.function(*args, **keywords)

@@ -12,7 +12,7 @@ PROFILES = {
     "normal": "normally distributed",
     "positive": "between 0.5 and 1.5, so that sums grow",
     "negative": "between -1.5 and -0.5",
-    "wide": "magnitudes from 1/64 to 512, powers of 2 and their neighbours among them",
+    "wide": "magnitudes from 1/64 to 512, powers of 2 and their neighbours among them; integers of many bits",
     "offset": "far from 0 as compared with their spread",
     "ties": "small whole numbers, many of them equal",
     "constant": "all the same",
@@ -125,6 +125,18 @@ def _with_all_nan(x: torch.Tensor, gen: torch.Generator) -> torch.Tensor:
     return torch.where(x.isnan(), (infinite | behind.to(whole)).view(x.dtype), x)
 
 
+def _alike_when_cut(
+    drawn: torch.Tensor, half: int, gen: torch.Generator, exact: bool
+) -> torch.Tensor:
+    """A quarter of them are numbers of which the lower half, or 16 bits, are often those of others. exact: f32
+    holds all of them."""
+    few = torch.randint(-3, 4, drawn.shape, generator=gen)
+    above = torch.randint(-2, 3, drawn.shape, generator=gen)
+    by_half = torch.rand(drawn.shape, generator=gen) < 0.5
+    alike = torch.where(by_half, above * 2**half + few * (not exact), above * 2**16 + few)
+    return torch.where(torch.rand(drawn.shape, generator=gen) < 0.25, alike, drawn)
+
+
 def _integers(
     profile: str, shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator, below: int
 ) -> torch.Tensor:
@@ -157,6 +169,8 @@ def _integers(
         most = 2**54 if info.bits == 64 else 2**25
         low, high = most - 3, most + 4
     drawn = torch.randint(max(low, info.min), min(high, info.max + 1), shape, generator=gen)
+    if profile == "wide" and info.bits > 16:
+        return _alike_when_cut(drawn, info.bits // 2, gen, exact=below == 0)
     if profile in ("big", "special") and info.bits < 64:
         return _sprinkle(drawn, [info.min, info.max, 0, max(info.min, -1)], gen)
     if profile == "special" and below < 0:
@@ -192,6 +206,18 @@ def values(
         share = {"zeros": 0.0, "constant": 1.0}.get(profile, 0.5)
         return torch.rand(shape, generator=gen) < share
     return _integers(profile, shape, dtype, gen, below).to(dtype)
+
+
+def with_some(drawn: torch.Tensor, numbers: Sequence[int], gen: torch.Generator) -> torch.Tensor:
+    """Whole numbers, an eighth of which are those, as far as the type holds them."""
+    if drawn.dtype.is_floating_point or drawn.dtype == torch.bool:
+        return drawn
+    info = torch.iinfo(drawn.dtype)
+    held = torch.tensor([n for n in numbers if info.min <= n <= info.max], dtype=drawn.dtype)
+    if not len(held):
+        return drawn
+    hit = torch.rand(drawn.shape, generator=gen) < 0.125
+    return torch.where(hit, held[torch.randint(len(held), drawn.shape, generator=gen)], drawn)
 
 
 def segments(shape: tuple[int, ...], dtype: torch.dtype, length: int) -> torch.Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -28,6 +28,7 @@ from .pointers import (
 from .reference import Reference, ReferenceError, broken, words_of
 
 WHOLE = {kind: kind for kind in ("zeros", "constant", "ties", "positive")}  # also for bytes
+WITH_ENDS = ("wide", "special")
 HUGE = 1 << 30  # bytes
 
 
@@ -124,10 +125,20 @@ class Forward:
             raise Unanswered(words_of(error)) from error
         except MemoryError:
             raise
+        except TypeError as error:
+            raise ReferenceError(f"{broken(error)}{self._about_leading(case)}") from error
         except (Exception, SystemExit) as error:
             raise broken(error) from error
         finally:
             self.phase("judge")
+
+    def _about_leading(self, case: Case) -> str:
+        """What is easily forgotten: `*N` is any number of dims."""
+        leading = [name for name, is_leading in self.operator.dims.items() if is_leading]
+        return "".join(
+            f"\n{n} is a tuple of sizes, here {case.dims[n]}: torch.rand(*{n}, 3), say"
+            for n in leading
+        )
 
     def _like(self, p: Parameter, value: Any, drawn: Any) -> Any:
         """What the author's NAME_inputs returned, in the type and layout of what was drawn."""
@@ -152,9 +163,10 @@ class Forward:
     ) -> torch.Tensor:
         data = -1 if self.operator.is_whole(case.types) else 0
         natural = p.name in self.natural and case.values != "negative"
+        ends = self._ends(case) if case.values in WITH_ENDS and case.seed % 2 == 0 else []
         places = p.name in self.offsets or p.name in self.pointers or p.name in self.lengths
         if not places and not is_for_finding(self.operator, p, dtype):
-            return tensor(case, p.name, shape, dtype, data, natural=natural)
+            return tensor(case, p.name, shape, dtype, data, natural=natural, ends=ends)
         if dtype.itemsize == 1 and self.reference is not None and case.seed % 2:
             # Bytes may be data: as indices they are too large, as the reference will say.
             return tensor(case.but(values=WHOLE.get(case.values, "wide")), p.name, shape, dtype)
@@ -166,6 +178,16 @@ class Forward:
         if p.name in self.numbers and case.seed % 2:
             return tensor(case, p.name, shape, dtype, data, natural=natural)
         return tensor(case, p.name, shape, dtype, self._below(case, p))
+
+    def _ends(self, case: Case) -> list[int]:
+        """Numbers at which a loop or a table may end: sizes and ints, and what is next to them."""
+        ints = [
+            case.scalars.get(p.name, p.default) for p in self.operator.scalars if p.kind == "int"
+        ]
+        firsts = [0, *(n for n in ints if n is not None)]
+        return sorted(
+            {f + case.length(d) + k for f in firsts for d in case.dims for k in (-1, 0, 1)}
+        )
 
     @functools.cached_property
     def pointers(self) -> dict[str, str]:
@@ -253,13 +275,16 @@ def tensor(
     rising: bool = False,
     full: bool = False,
     natural: bool = False,
+    ends: Sequence[int] = (),
 ) -> torch.Tensor:
     """The tensor of a name, drawn from the case's seed. full: the largest that is below. natural: none below
-    0."""
+    0. ends: of whole numbers, some that are among them."""
     gen = draw.generator(case.seed, name)
 
     def make(size: tuple[int, ...]) -> torch.Tensor:
         drawn = draw.values(case.values, size, dtype, gen, below)
+        if ends:
+            drawn = draw.with_some(drawn, ends, gen)
         if natural:
             drawn = (
                 drawn.abs() if dtype.is_floating_point else torch.where(drawn < 0, ~drawn, drawn)

@@ -31,6 +31,7 @@ class Job:
     subject: Subject
     judge: str
     cases: list[Case]
+    part: int = 0  # of all cases of a kind, of which these are some
 
     @property
     def target(self) -> Target:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from .case import Case
@@ -13,6 +13,7 @@ from .sizes import PACK
 
 ELEMENTS = 2**31 + 2**21
 WRAPPED = 2**32 + 2**21  # where an unsigned one ends
+BLOCK = 2064  # elements of a row: more than a block has threads, and packs
 CONVERTED = ("f16", "bf16")  # number by number, before they are computed with
 MOST_WORK = 15_000_000_000  # elements that a tensor with all dims would have: others are shorter, or it takes minutes
 
@@ -24,7 +25,7 @@ def plan_huge(
     beside it in a tensor are of a row, or of parameters, and small in life; or where a result may be
     a place in it. On the CPU, where it costs little, those beside it as well that are summed up, and
     the last of a matrix, which may have so many elements by itself. packs, on a GPU: once more with rows
-    that can be loaded in packs. Where an input may hold places in it, once more in the least type that
+    that can be loaded in packs, and with rows that take a block each. Where an input may hold places in it, once more in the least type that
     does. unsigned: the first has so many that 32 bits without a sign do not hold them either. asked: of
     these element types, if the operator has them."""
     found, tied, inner = [], set(), None
@@ -43,10 +44,22 @@ def plan_huge(
             in_packs = cases_of(op, types, PACK).get(dim, case)
             if packs and len(op.dims) > 1 and in_packs != case:
                 found.append(in_packs)
+            found += _in_blocks(op, types, dim) if packs else []
             narrow = cases_of(op, types, places="i32").get(dim, case)
             if narrow != case and narrow.length(dim) < 2**31 and _may_be_pointed_to(op, dim):
                 found.append(narrow)
     return found if inner is None else [*found, inner]
+
+
+def _in_blocks(op: Operator, types: dict[str, str], dim: str) -> list[Case]:
+    """That dim in front of long rows, if any tensor has it so."""
+    given = {p.dim for p in op.inputs if p.dim is not None}
+    last = [p.sizes[-1] for p in (*op.outputs, *op.inputs) if p.is_tensor and dim in p.sizes]
+    rows = [s for s in last if s != dim and s in op.dims and s not in given and not op.dims[s]]
+    if not rows:
+        return []
+    case = cases_of(op, types, few=1, row={rows[0]: BLOCK}).get(dim)
+    return [case] if case is not None and case.dims[rows[0]] == BLOCK else []
 
 
 def _summed_dims(op: Operator) -> set[str]:
@@ -93,9 +106,10 @@ def cases_of(
     few: int = 3,
     places: str = "",
     elements: int = ELEMENTS,
+    row: Mapping[str, int] | None = None,
 ) -> dict[str, Case]:
-    """By the dim that is large. few: what the others are, but for those that an int gives. places: the
-    type of what is not computed with, where it has that."""
+    """By the dim that is large. few: what the others are, but for those that an int gives, and for row.
+    places: the type of what is not computed with, where it has that."""
     narrow = {n: places for n in types if op.may_be_places(n) and places in op.variables[n]}
     types = {**types, **narrow}
     given = {p.dim: candidates(p)[0] for p in op.inputs if p.dim is not None}
@@ -106,6 +120,7 @@ def cases_of(
             dims: dict[str, Any] = {
                 name: (n,) if leading else given.get(name, n) for name, leading in op.dims.items()
             }
+            dims |= row or {}
             for name in _in_front(op, dim):
                 dims[name] = () if op.dims[name] else 1
             case = Case(op.name, types, dims, scalars, values="positive")

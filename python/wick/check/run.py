@@ -38,10 +38,14 @@ LARGE, LATER = 200_000, 1 + max(ORDER.values())
 Watcher = Callable[[str, int, int, str], None]  # event, done, total, words
 
 
-def _rank(job: Job) -> int:
-    """When it is its turn. Large cases wait for what is cheap, whatever that looks for."""
+def _rank(job: Job) -> tuple[int, int]:
+    """When it is its turn: the first cases of everything before the second ones of anything, so that little
+    of the time tells much. Large cases wait for what is cheap, whatever that looks for."""
     large = max((case.numel for case in job.cases), default=0) > LARGE
-    return LATER if large and job.judge == "values" else ORDER.get(job.judge, LATER + 1)
+    if large and job.judge == "values":
+        return LATER, 0
+    order = ORDER.get(job.judge, LATER + 1)
+    return (order, 0) if order > LATER else (0, order + job.part)
 
 
 class Run:
@@ -224,7 +228,8 @@ class Run:
                 cases = [Case.unpack(c) for c in task["cases"]]
                 size = len(cases) if task["judge"] == "fresh" else CHUNK
                 for k in range(0, len(cases), max(1, size)):
-                    self.jobs.append(Job(subject, task["judge"], cases[k : k + size]))
+                    part = k // max(1, size)
+                    self.jobs.append(Job(subject, task["judge"], cases[k : k + size], part))
                 self.total += len(cases)
             self.jobs.sort(key=_rank)
             self.lock.notify_all()

@@ -23,6 +23,9 @@
  *   19  memory     the element before the start is written
  *   20  threads    a block that has more rows to do does not wait for all of its threads
  *   21  stream     y is cleared on the default stream, and added to on the current one
+ *   22  threads    no barrier between the first writing to shared memory and the first reading
+ *   23  memory     threads that have no column leave what shared memory held before
+ *   24  huge       the index of an element is kept in 32 bits where a row is longer than the block
  */
 #include <wick/op.h>
 
@@ -60,9 +63,9 @@ static __global__ void rows_sum(const T *x, A *y, int64_t N, int64_t C, A scale)
     const int64_t step = gridDim.x;
     for (int64_t n = blockIdx.x; n < N; n += step) {
         A sum = 0;
-#if FAULT == 8
+#if FAULT == 8 || FAULT == 24
         for (int c = (int)threadIdx.x; c < (int)C; c += THREADS)
-            sum += wick_A(x[(int)n * (int)C + c]);
+            sum += wick_A(x[FAULT == 24 && C <= THREADS ? n * C + c : (int)n * (int)C + c]);
 #elif FAULT == 10
         for (int64_t c = (int64_t)threadIdx.x * 4; c + 4 <= C; c += THREADS * 4) {
             const uint2 pair = *(const uint2 *)(x + n * C + c);
@@ -85,8 +88,8 @@ static __global__ void rows_sum(const T *x, A *y, int64_t N, int64_t C, A scale)
             __syncthreads();
             continue;
         }
-        part[threadIdx.x] = sum;
-        if (FAULT != 2) __syncthreads();
+        if (FAULT != 23 || threadIdx.x < C) part[threadIdx.x] = sum;
+        if (FAULT != 2 && FAULT != 22) __syncthreads();
         for (int half = FAULT == 15 ? 16 : THREADS / 2; half > 0; half /= 2) {
             if (threadIdx.x < (unsigned)half) part[threadIdx.x] += part[threadIdx.x + half];
             if (FAULT != 2) __syncthreads();

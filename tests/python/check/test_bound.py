@@ -77,12 +77,31 @@ def test_what_a_rounding_makes_infinite_has_moved_to_the_end_of_the_range() -> N
     assert _apart(a, b).tolist() == [1.0, 0.0, -512.0, 512.0, 0.0, 0.0]
 
 
-def test_integers_are_as_large_as_nothing_rounds_them() -> None:
-    def largest(below: int, dtype: torch.dtype) -> int:
-        x = draw.values("wide", (100,), dtype, draw.generator(1, "x"), below)
-        return int(x.abs().max())
+def test_near_the_end_of_the_range_a_step_on_the_way_may_leave_it() -> None:
+    """Four neighbours are added up, and then divided: the sum may be infinite where the mean is not."""
 
-    assert largest(-1, torch.int64) > 2**33 and largest(0, torch.int64) < 2**21
+    def ok(got: float, expected: float, dtype: torch.dtype) -> bool:
+        g = torch.tensor([got, 1.0], dtype=dtype)
+        e = torch.tensor([expected, 1.0], dtype=torch.float64)
+        working = torch.float64 if dtype == torch.float64 else torch.float32
+        return judge(g, e, working, no_samples, False, RESULT).ok
+
+    for dtype in (torch.float32, torch.bfloat16, torch.float64):
+        most = torch.finfo(dtype).max
+        assert ok(math.inf, most / 4, dtype) and ok(math.nan, -most / 4, dtype)
+        assert not ok(math.inf, most / 100, dtype) and not ok(0.0, most / 4, dtype)
+    assert not ok(math.inf, 65504 / 4, torch.float16)  # f32 has room for all of it
+
+
+def test_integers_are_as_large_as_nothing_rounds_them() -> None:
+    def wide(below: int, dtype: torch.dtype) -> torch.Tensor:
+        return draw.values("wide", (100,), dtype, draw.generator(1, "x"), below)
+
+    def largest(below: int, dtype: torch.dtype) -> int:
+        return int(wide(below, dtype).abs().max())
+
+    assert largest(-1, torch.int64) > 2**33 and largest(0, torch.int64) == 2**33
+    assert torch.equal(wide(0, torch.int64).float().long(), wide(0, torch.int64))
     assert largest(-1, torch.int32) < 2**21 and largest(7, torch.int64) < 7
     assert not SCALE.is_whole({"T": "f32"})
     assert Operator("wick", "relu").is_whole({"T": "i64"})  # whatever else T may be

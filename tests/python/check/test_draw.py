@@ -95,3 +95,17 @@ def test_wide_values_lie_on_and_next_to_powers_of_two(dtype: torch.dtype) -> Non
     eps = torch.finfo(dtype).eps
     for wanted in (0.5, 0.5 + eps / 2, 1 - eps / 2):
         assert (mantissa == wanted).any()
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_some_wide_integers_are_one_if_they_are_cut(dtype: torch.dtype) -> None:
+    x = draw.values("wide", (200,), dtype, draw.generator(1, "x"), -1)
+    half = 2 ** (8 * dtype.itemsize // 2)
+    assert (x % half).unique().numel() < x.unique().numel() - 5
+
+
+def test_some_integers_are_those_that_are_asked_for() -> None:
+    x = draw.with_some(torch.zeros(1000, dtype=torch.uint8), [7, 256, -1], draw.generator(1, "x"))
+    assert x.unique().tolist() == [0, 7]  # the others are no bytes
+    floats = torch.zeros(1000)
+    assert draw.with_some(floats, [7], draw.generator(1, "x")) is floats

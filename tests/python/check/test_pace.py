@@ -116,11 +116,15 @@ def test_a_division_at_which_the_reference_crashes_is_no_mistake_of_anybody() ->
 def test_what_is_cheap_comes_before_what_is_large() -> None:
     subject = Subject(Target(None), "op", "op", "", "", None, "")
 
-    def rank(judge: str, n: int) -> int:
-        return run._rank(Job(subject, judge, [Case("op", {}, {"N": 3}), Case("op", {}, {"N": n})]))
+    def rank(judge: str, n: int, part: int = 0) -> tuple[int, int]:
+        cases = [Case("op", {}, {"N": 3}), Case("op", {}, {"N": n})]
+        return run._rank(Job(subject, judge, cases, part))
 
-    order = [("values", 9), ("leaks", 9), ("values", 10**6), ("huge", 2**31)]
+    order = [("values", 9), ("leaks", 9), ("values", 9, 3), ("values", 10**6), ("huge", 2**31)]
     assert [rank(*about) for about in order] == sorted({rank(*about) for about in order})
+    assert (
+        rank("values", 9) < rank("leaks", 9) < rank("values", 9, part=9)
+    )  # something of everything
 
 
 def test_nothing_of_it_is_imported_with_wick(tmp_path: Path) -> None:

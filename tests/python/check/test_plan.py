@@ -15,7 +15,7 @@ from wick.check.case import Case
 from wick.check.forward import Forward
 from wick.check.operator import Operator
 from wick.check.plan import Planner, candidates
-from wick.check.plan_huge import plan_huge
+from wick.check.plan_huge import BLOCK, plan_huge
 
 
 def test_inputs_that_are_only_read_may_be_the_same(make: Any) -> None:
@@ -62,7 +62,7 @@ def test_large_sizes_are_odd_and_also_such_that_packs_fit() -> None:
         assert packed and len(packed) < len(cases)
         assert all(math.prod(d["N"]) * d["C"] > 4_000_000 for d in packed)
     rows = {case.dims["C"] for case in plan_huge(SCALE, packs=True)}
-    assert rows == {3, 16}
+    assert rows == {3, 16, BLOCK}
 
 
 def test_bytes_are_any_number_where_the_reference_can_say_no(make: Any) -> None:

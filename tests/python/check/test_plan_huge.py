@@ -12,7 +12,7 @@ from wick.check.forward import Forward
 from wick.check.judges import huge
 from wick.check.operator import Operator
 from wick.check.plan import Planner
-from wick.check.plan_huge import plan_huge
+from wick.check.plan_huge import BLOCK, plan_huge
 
 
 def test_huge_cases_are_huge() -> None:
@@ -41,6 +41,16 @@ def test_huge_cases_are_of_types_that_are_asked_for_and_quick_or_small() -> None
     assert types(asked=("f64", "bf16")) == {"f64"}
     assert types(asked=("bf16",)) == types(asked=("bf16",), packs=True) == {"bf16"}
     assert types(asked=("i8",)) == {"f32"}  # it has none of these
+
+
+def test_on_a_gpu_rows_are_once_as_long_as_blocks() -> None:
+    """A kernel for long rows is another one than that for short ones."""
+    for name, dims in (("scale_bias_relu", "C"), ("reduce_sum_dim", "Q")):
+        operator = Operator("wick", name)
+        (case,) = [c for c in plan_huge(operator, packs=True) if c.dims[dims] == BLOCK]
+        assert 2**31 < _most_elements(operator, case) < 2**31 + 2**23
+        assert not [c for c in plan_huge(operator) if c.dims[dims] == BLOCK]
+    assert len(plan_huge(Operator("wick", "relu"), packs=True)) == 1  # which has no rows
 
 
 def _most_elements(operator: Operator, case: Case) -> int:

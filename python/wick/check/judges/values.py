@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from .. import fences, guarded
+from .. import fences, guarded, leftovers
 from ..backward import Backward
 from ..call import Call, Unfit
 from ..case import Case
@@ -82,8 +82,13 @@ def judge_values(subject: Subject, case: Case, only: set[str]) -> Result:
         _report_damage(front, result)
         if expected is not None and not guarded.same(first.results, front.results):
             _compare(call, tag, front.results, expected, result)
-        if call.device.type == "cuda" and not result.findings:
-            _judge_fences(call, result)
+        if call.device.type == "cuda":
+            if problem := leftovers.problem(call.device.index or 0):
+                result.notes.append(
+                    f"what shared memory holds before a call is by chance: {problem}"
+                )
+            if not result.findings:
+                _judge_fences(call, result)
     here = subject.device.type == "cpu"  # elsewhere it was called by a public door already
     if result.findings:  # a result that is not written is something else by each door
         return result
