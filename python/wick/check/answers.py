@@ -24,6 +24,7 @@ class Reading:
     skipped: str = ""  # why
     given_up: dict[str, Any] | None = None  # the reference has a mistake, or we have
     too_large: str = ""  # why larger cases would be, too
+    by_reference: bool = False  # whoever judges them
     too_large_an_int: bool = False
     seconds: float | None = None  # it took, and the longest call of the operator in it
     call: float = 0.0
@@ -64,7 +65,7 @@ def _read_done(done: dict[str, Any]) -> Reading:
 def _read_hang(job: Job, case: Case, answer: Answer) -> Reading:
     words = f"takes more than {answer.hung:.0f} s"
     if answer.phase == "reference":
-        return Reading(skipped=f"the reference {words}", too_large=TOOK_LONG)
+        return Reading(skipped=f"the reference {words}", too_large=TOOK_LONG, by_reference=True)
     if has_large_int(case):  # it may count that far
         return Reading(skipped=words, too_large=TOOK_LONG, too_large_an_int=True)
     slow = job.judge in ("huge", WATCHED) or job.subject.pace.may_take(case, answer.hung)

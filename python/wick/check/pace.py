@@ -17,6 +17,17 @@ TOOK_LONG = "took too long"
 SHORT_CALL = 1e-3  # seconds: what is not on its way to seconds
 MOST_HALVINGS = 4  # of the sizes of a call that may hang
 MOST_GROWTH = 16.0  # times as long, where all sizes are twice as large
+ANY = ""  # judge: whichever asks the reference
+# Calls that a judge makes of a case, at least; `shared` makes one that takes many times as long.
+MANY = {"shared": 20, "threads": 20, "leaks": 20, "again": 20, "neighbours": 20, "values": 4}
+TOO_MANY = 100.0  # seconds for these
+GROWS = (
+    1.6  # power of the size that the time of a call grows with, where it is more than in proportion
+)
+LARGER, MEASURABLE = (
+    4,
+    2e-3,
+)  # times as large, and seconds of the lesser call, from which that can be told
 
 
 class Pace:
@@ -31,15 +42,21 @@ class Pace:
         self._known: dict[tuple[str, str], list[tuple[int, int, float]]] = {}
         # By dim and size, the longest call in seconds.
         self._calls: dict[str, dict[int, float]] = {}
+        # By dim, how long it is and how large the case, the shortest of the longest calls.
+        self._sized: dict[str, dict[tuple[int, int], float]] = {}
 
     def why_not(self, judge: str, case: Case) -> str:
         """Why a case is left out; "" for one that is not."""
         if has_large_int(case) and judge in self._slow_ints:
             return "an int as large as one that took too long"
         for name, length in _lengths(case).items():
-            limit, why = self._slow.get((judge, name), (None, ""))
-            if limit is not None and length >= limit:
-                return f"larger than a case that {why}"
+            for asks in (judge, *((ANY,) if judge != "huge" else ())):
+                limit, why = self._slow.get((asks, name), (None, ""))
+                if limit is not None and length >= limit:
+                    return f"larger than a case that {why}"
+        call = self._call_of(case) if judge in MANY else 0.0
+        if call * MANY.get(judge, 0) > TOO_MANY:
+            return "calls grow with the square of the size, and many would take minutes"
         if self._would_take(judge, case) > SLOW:
             return f"larger than a case that {TOOK_LONG}"
         return ""
@@ -58,6 +75,18 @@ class Pace:
             ]
         return statistics.median(shorter) if shorter else 0.0
 
+    def _call_of(self, case: Case) -> float:
+        """Seconds that a call will take, by how shorter ones have grown; 0 where that is in proportion."""
+        if not case.dims:
+            return 0.0
+        name, length = _longest(case)
+        with self._lock:
+            known = [(n, of, took) for (n, of), took in self._sized.get(name, {}).items()]
+        slow = [about for about in known if about[0] < length and about[2] > MEASURABLE * LARGER]
+        if not any(_grows(a, b) for a in known for b in slow):
+            return 0.0
+        return min(took * min(length / n, case.numel / of) ** 2 for n, of, took in slow)
+
     def took(self, judge: str, case: Case, seconds: float, call: float) -> None:
         """A case, and the longest call of the operator in it."""
         if not case.dims:
@@ -66,6 +95,8 @@ class Pace:
         with self._lock:
             known = self._calls.setdefault(name, {})
             known[length] = max(known.get(length, 0.0), call)
+            sized, about = self._sized.setdefault(name, {}), (length, case.numel)
+            sized[about] = min(sized.get(about, call), call)
             self._known.setdefault((judge, name), []).append((length, case.numel, seconds))
             if seconds > LONG:
                 self._spent[judge, name] = self._spent.get((judge, name), 0.0) + seconds
@@ -99,6 +130,12 @@ class Pace:
                 if length / 4 <= n < length
             ]
         return max(shorter, default=0.0) > seconds / 4
+
+
+def _grows(a: tuple[int, int, float], b: tuple[int, int, float]) -> bool:
+    """By far more than in proportion from the first to the second."""
+    times = b[1] / max(1, a[1])
+    return times >= LARGER and a[2] > MEASURABLE and b[2] > a[2] * times**GROWS
 
 
 def is_slow(case: Case, seconds: float, call_of: Callable[[Case], float | None]) -> bool:

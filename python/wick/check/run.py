@@ -6,7 +6,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from .crew import Answer, Crew, Limits, Lost, Worker
 from .finding import Finding, Result
 from .follow import Follower
 from .job import WATCHED, Job
-from .pace import TOOK_LONG, is_slow
+from .pace import ANY, TOOK_LONG, is_slow
 from .records import DEATHS, Options, Report, Subject, Target
 
 CHUNK = 60  # cases that a worker takes at a time
@@ -34,18 +34,28 @@ ORDER = {
     "opcheck": 2,
     "batch": 2,
 }
-LARGE, LATER = 200_000, 1 + max(ORDER.values())
+LARGE, LATER = 20_000_000, 1 + max(ORDER.values())
 Watcher = Callable[[str, int, int, str], None]  # event, done, total, words
 
 
 def _rank(job: Job) -> tuple[int, int]:
     """When it is its turn: the first cases of everything before the second ones of anything, so that little
     of the time tells much. Large cases wait for what is cheap, whatever that looks for."""
-    large = max((case.numel for case in job.cases), default=0) > LARGE
-    if large and job.judge == "values":
+    if job.judge == "values" and any(case.numel > LARGE for case in job.cases):
         return LATER, 0
     order = ORDER.get(job.judge, LATER + 1)
     return (order, 0) if order > LATER else (0, order + job.part)
+
+
+def _jobs(subject: Subject, judge: str, cases: list[Case]) -> Iterator[Job]:
+    """The cases, as many at a time as a worker takes."""
+    groups = [cases]
+    if judge == "values":  # a single large one would keep those beside it waiting
+        groups = [[c for c in cases if (c.numel > LARGE) == is_large] for is_large in (False, True)]
+    for group in groups:
+        size = max(1, len(group) if judge == "fresh" else CHUNK)
+        for part, first in enumerate(range(0, len(group), size)):
+            yield Job(subject, judge, group[first : first + size], part)
 
 
 class Run:
@@ -226,10 +236,7 @@ class Run:
                 self.report.subjects.append(subject)
             for task in about["tasks"]:
                 cases = [Case.unpack(c) for c in task["cases"]]
-                size = len(cases) if task["judge"] == "fresh" else CHUNK
-                for k in range(0, len(cases), max(1, size)):
-                    part = k // max(1, size)
-                    self.jobs.append(Job(subject, task["judge"], cases[k : k + size], part))
+                self.jobs += _jobs(subject, task["judge"], cases)
                 self.total += len(cases)
             self.jobs.sort(key=_rank)
             self.lock.notify_all()
@@ -320,7 +327,7 @@ class Run:
     def _keep_pace(self, job: Job, case: Case, reading: Reading) -> None:
         pace = job.subject.pace
         if reading.too_large:
-            pace.too_large(job.judge, case, reading.too_large)
+            pace.too_large(ANY if reading.by_reference else job.judge, case, reading.too_large)
         if reading.too_large_an_int:
             pace.too_large_an_int(job.judge)
         if reading.seconds is not None:

@@ -17,7 +17,7 @@ from wick.check.call import answered
 from wick.check.case import Case
 from wick.check.crew import Answer
 from wick.check.job import Job
-from wick.check.pace import Pace, is_slow
+from wick.check.pace import ANY, Pace, is_slow
 from wick.check.records import Subject, Target
 
 
@@ -85,6 +85,35 @@ def test_what_is_slow_is_told_from_what_hangs_by_less_of_it(work: Any, slow: boo
     assert not is_slow(case.but(dims={"N": (1,), "M": 2}), 10.0, call_of)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "left_out"),
+    [
+        (lambda n, m: 5e-9 * n * n * m, True),  # 25 s at the largest
+        (lambda n, m: 1e-6 * n * m, False),
+        (lambda n, m: 1e-9 * n * n * m, False),  # 5 s, and five of them
+        (lambda n, m: 0.004 if n == 2000 else 1e-7 * n * m, False),  # somebody else had the CPU
+    ],
+)
+def test_what_grows_as_a_square_is_not_called_many_times(seconds: Any, left_out: bool) -> None:
+    pace = Pace()
+    for n, m in [(33, 1), (500, 1), (2000, 1), (2000, 2), (9000, 1)]:
+        pace.took("values", Case("op", {}, {"N": n, "M": m}), 0.1, seconds(n, m))
+    large = Case("op", {}, {"N": 70_001, "M": 1})
+    assert bool(pace.why_not("threads", large)) == left_out
+    assert bool(pace.why_not("shared", large)) == left_out
+    assert not pace.why_not("huge", large) and not pace.why_not(
+        "threads", large.with_dim("N", 9001)
+    )
+
+
+def test_what_the_reference_takes_too_long_for_no_other_judge_asks_it() -> None:
+    pace = Pace()
+    pace.too_large(ANY, Case("op", {}, {"N": 5000}))
+    for judge, left_out in (("values", True), ("leaks", True), ("huge", False)):
+        assert bool(pace.why_not(judge, Case("op", {}, {"N": 6000}))) == left_out
+        assert not pace.why_not(judge, Case("op", {}, {"N": 4000}))
+
+
 def test_a_reference_that_takes_long_is_asked_about_less() -> None:
     asked = []
 
@@ -120,7 +149,7 @@ def test_what_is_cheap_comes_before_what_is_large() -> None:
         cases = [Case("op", {}, {"N": 3}), Case("op", {}, {"N": n})]
         return run._rank(Job(subject, judge, cases, part))
 
-    order = [("values", 9), ("leaks", 9), ("values", 9, 3), ("values", 10**6), ("huge", 2**31)]
+    order = [("values", 9), ("leaks", 9), ("values", 9, 3), ("values", 10**8), ("huge", 2**31)]
     assert [rank(*about) for about in order] == sorted({rank(*about) for about in order})
     assert (
         rank("values", 9) < rank("leaks", 9) < rank("values", 9, part=9)
