@@ -236,15 +236,16 @@ class Loaded:
             yield "threads", {"threads"}, few((33, 2000, large))
             if not quick:
                 yield "threads", {"threads"}, few((170_003,), types=1)
-            yield "leaks", {"leak"}, few((0, 1, 7, 700) if quick else (0, 1, 7, 700, 70_000))
+            yield "leaks", {"leak"}, few((0, 7, 700) if quick else (0, 7, 700, 70_000))
             yield "refused", {"leak"}, few((1, 5, 700))
         else:
             if self._can_be_watched:
                 yield "shared", {"threads"}, few((257, 3000), types=1)
                 yield "shared", {"threads"}, plan.looping()
             yield "threads", {"threads"}, few((257,), types=1)
-            yield "leaks", {"leak"}, few((0, 1, 7, 700))
+            yield "leaks", {"leak"}, few((0, 7, 700))
             yield "stream", {"stream"}, few((33, 70_001))
+        yield "leaks", {"leak"}, plan.ones()
         if not backward:
             yield "refuse", {"refuse"}, plan.tiny(1)
             if here and (forward.pointers or forward.offsets or forward.lengths):

@@ -389,6 +389,11 @@ class Planner:
                         case = next(self.with_less(case), case) if turn % 2 == 0 else case
                     yield case
 
+    def ones(self) -> Iterator[Case]:
+        """One element, of which there is none before and none after."""
+        for types in self.types():
+            yield self.base(types, {name: self.dims.of(name, 1) for name in self.op.dims})
+
     def draw_scalars(self) -> dict[str, Any]:
         return {p.name: self._draw_scalar(p) for p in self.op.scalars}
 
