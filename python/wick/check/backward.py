@@ -20,6 +20,8 @@ from .operator import Operator
 from .oracle import ByGradient, Unanswered
 
 SEEDS, MORE = 8, 8  # of _sensitivity
+EXTREME = ("wide", "big")  # values of which a rounding may be larger than 1
+LITTLE = 2.0**-10  # times the gradients that arrive, of _lost
 
 
 class Backward:
@@ -104,7 +106,11 @@ class Backward:
             drowned=any(isinstance(v, torch.Tensor) and not v.isfinite().all() for v in values),
         )
         if saved:
-            call.sensitivity = lambda: _sensitivity(call, self.gradient.feeds, calls)
+            feeds, extreme = self.gradient.feeds, case.values in EXTREME
+            call.sensitivity = lambda: [
+                *_sensitivity(call, feeds, calls),
+                *(_lost(call, feeds, calls) if extreme else []),
+            ]
         return call
 
     def _arriving(self, case: Case, call: Call) -> list[torch.Tensor | None]:
@@ -189,11 +195,9 @@ def _sensitivity(call: Call, feeds: list[Any], forward: Call) -> list[list[Any]]
     base = call.run()
     for seed in range(SEEDS + bool(saved)):
         moved = list(call.values)
-        for k, (source, index, *_) in enumerate(feeds):
-            value = call.values[k]
-            if source == "output" and isinstance(value, torch.Tensor) and value.is_floating_point():
-                gen = draw.generator(seed, f"rounding {k}") if seed < SEEDS else None
-                moved[k] = _moved(value, saved.get(index), gen)
+        for k, index in _kept(call, feeds):
+            gen = draw.generator(seed, f"rounding {k}") if seed < SEEDS else None
+            moved[k] = _moved(call.values[k], saved.get(index), gen)
         other = call.but(moved).run()
         found.append(
             [
@@ -202,6 +206,45 @@ def _sensitivity(call: Call, feeds: list[Any], forward: Call) -> list[list[Any]]
             ]
         )
     return found
+
+
+def _kept(call: Call, feeds: list[Any]) -> list[tuple[int, int]]:
+    """Saved outputs that a rounding moves: which argument, and which output it was."""
+    return [
+        (k, index)
+        for k, ((source, index, *_), value) in enumerate(zip(feeds, call.values))
+        if source == "output" and isinstance(value, torch.Tensor) and value.is_floating_point()
+    ]
+
+
+def _lost(call: Call, feeds: list[Any], forward: Call) -> list[list[Any]]:
+    """Infinite where a result of such large numbers hangs on the last bits of what was saved, exp(score - lse)
+    say with scores of ten million: one rounding of it, up or down, makes half as much of it, or half as much
+    again. Gradients that arrive are small here: what ends at the end of the range tells nothing."""
+    saved = _saved(forward)
+    values = [
+        v * LITTLE
+        if source == "gradient" and isinstance(v, torch.Tensor) and v.is_floating_point()
+        else v
+        for (source, *_), v in zip(feeds, call.values)
+    ]
+    base = call.but(values).run().results
+    lost = [torch.zeros(a.shape) if isinstance(a, torch.Tensor) else None for a in base]
+    for share in (1.0, -1.0, 0.6, -0.6):
+        moved = list(values)
+        for k, index in _kept(call, feeds):
+            step = _step(values[k], saved.get(index))
+            moved[k] = (values[k].double() + share * step).to(values[k].dtype)
+        for there, a, b in zip(lost, base, call.but(moved).run().results):
+            if there is not None:
+                there[_is_another(a.double(), b.double())] = math.inf
+    return [lost]
+
+
+def _is_another(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """One is a number, and the other is none, or one that is half as large again."""
+    near = a.isfinite() & b.isfinite() & ((b - a).abs() <= a.abs() / 2)
+    return ~near & (a.isfinite() | b.isfinite())
 
 
 def _apart(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -213,14 +256,20 @@ def _apart(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 def _moved(value: torch.Tensor, saved: _Saved | None, gen: torch.Generator | None) -> torch.Tensor:
     """MORE times as far as it may be off. gen: at random, else as it is."""
-    info, wide = torch.finfo(value.dtype), value.double()
-    was = wide if saved is None else saved.exact.reshape(wide.shape)
-    step = wide.abs().clamp(min=info.smallest_normal) * info.eps
-    if saved is not None:
-        step = torch.maximum(step, saved.off.reshape(wide.shape))
-    step = step * ~((wide == 0) & (was == 0))  # what is 0, and was, stays so
+    wide, step = value.double(), _step(value, saved)
     if gen is None:
+        was = wide if saved is None else saved.exact.reshape(wide.shape)
         error = torch.nan_to_num(wide - was, 0.0, 0.0, 0.0)
         return (wide + MORE * error.clamp(-step, step)).to(value.dtype)
     share = torch.rand(value.shape, generator=gen, dtype=torch.float64) * 2 - 1
     return (wide + share * MORE * step).to(value.dtype)
+
+
+def _step(value: torch.Tensor, saved: _Saved | None) -> torch.Tensor:
+    """As far as it may be off."""
+    info, wide = torch.finfo(value.dtype), value.double()
+    step = wide.abs().clamp(min=info.smallest_normal) * info.eps
+    if saved is None:
+        return step * (wide != 0)
+    step = torch.maximum(step, saved.off.reshape(wide.shape))
+    return step * ~((wide == 0) & (saved.exact.reshape(wide.shape) == 0))  # what was 0 stays so

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ import torch.nn.functional as F
 from parts import SCALE
 
 from wick.check import draw
-from wick.check.backward import MORE, _apart, _moved, _Saved
+from wick.check.backward import MORE, Backward, _apart, _lost, _moved, _Saved
+from wick.check.case import Case
 from wick.check.compare import GRADIENT, RESULT, Leeway, judge
+from wick.check.forward import Forward
 from wick.check.operator import Operator
 from wick.check.oracle import ByGradient, ByReference
 from wick.check.reference import Reference
@@ -68,6 +71,41 @@ def test_a_saved_output_is_moved_as_its_rounding_moved_it() -> None:
     assert (far_off.abs() <= MORE * step + step).all()
     may_be = _moved(value, _Saved(exact + 1, none + 0.5), None).double() - value
     torch.testing.assert_close(may_be, none - MORE * 0.5, atol=0.01, rtol=0)
+
+
+def test_what_hangs_on_the_last_bits_of_what_was_saved_is_told_by_other_calls(make: Any) -> None:
+    """exp(x - lse): of scores of ten million f32 holds no fraction. Of those of a few it does."""
+    made = make(
+        '#include <math.h>\nWICK_OP(OP_forward, "x: T[N] -> y: T[], lse: A[] where T: f32 f64");\n'
+        "WICK_IMPL wick_status OP_forward_cpu(wick_ctx *c, const T *x, T *y, A *lse, int64_t N)\n"
+        "{ (void)c; double most = -1e300, sum = 0;\n"
+        "  for (int64_t i = 0; i < N; i++) if (x[i] > most) most = x[i];\n"
+        "  for (int64_t i = 0; i < N; i++) sum += exp(x[i] - most);\n"
+        "  *lse = (A)(most + log(sum)), *y = (T)*lse; return WICK_OK; }\n"
+        'WICK_OP(OP_backward, "dy: T[], x: T[N], lse: A[] -> dx: T[N]");\n'
+        "WICK_IMPL wick_status OP_backward_cpu(wick_ctx *c, const T *dy, const T *x, const A *lse,\n"
+        "                                      T *dx, int64_t N)\n"
+        "{ (void)c; for (int64_t i = 0; i < N; i++) dx[i] = (T)(*dy * exp((double)x[i] - *lse));\n"
+        "  return WICK_OK; }\n"
+    )
+    operator = Operator("local", f"{made.name}_forward")
+
+    def lse(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x.logsumexp(-1), x.logsumexp(-1).detach()
+
+    forward = Forward(operator, Reference("here", lse, None), lambda phase: None)
+    backward = Backward(forward)
+    call = backward.prepare(Case(operator.name, {"T": "f32"}, {"N": 3}, values="wide"))
+    feeds = backward.gradient.feeds
+    for score, lost in ((1e7, True), (1e8, True), (3.0, False), (500.0, False)):
+        x = torch.tensor([score, score - 0.3, score - 0.9])
+        there = forward.prepare(Case(operator.name, {"T": "f32"}, {"N": 3}))
+        there = replace(there, values=[x], oracle=None)
+        saved = there.run().results[1]
+        values = [x if source == "input" else v for (source, *_), v in zip(feeds, call.values)]
+        values = [saved if s == "output" else v for (s, *_), v in zip(feeds, values)]
+        (found,) = _lost(call.but(values), feeds, there)
+        assert bool(found[0].isinf().all()) == lost == bool(found[0].any()), score
 
 
 def test_what_a_rounding_makes_infinite_has_moved_to_the_end_of_the_range() -> None:

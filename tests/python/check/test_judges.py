@@ -668,3 +668,34 @@ def test_nan_that_is_swallowed_is_told_of_plain_numbers_too(
     report = judged(path, only=["forward"], depth="quick", flags=(f"-DFAULT={fault}",))
     assert report.code == fault and not report.errors, [f.title for f in report.faults]
     assert all("but the reference is nan" in f.title for f in report.faults)
+
+
+SIDES = """\
+#include <wick/op.h>
+WICK_OP(sides, "x: T[N] -> above: i64[N], y: T[N] where T: f16 f32");
+WICK_IMPL wick_status sides_cpu(wick_ctx *ctx, const T *x, int64_t *above, T *y, int64_t N)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < N; i++)
+        above[i] = wick_A(x[i]) > 0, y[i] = wick_T(2 * wick_A(x[i]));
+    return WICK_OK;
+}
+WICK_OP(sides_backward, "dy: T[N] -> dx: T[N]");
+WICK_IMPL wick_status sides_backward_cpu(wick_ctx *ctx, const T *dy, T *dx, int64_t N)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < N; i++)
+        dx[i] = wick_T(2 * wick_A(dy[i]));
+    return WICK_OK;
+}
+"""
+
+
+def test_whole_numbers_in_front_of_floats_are_no_fault_of_opcheck(
+    write: Callable[..., Path],
+) -> None:
+    """torch adds results up in the type of the first."""
+    path = write(SIDES, "def sides(x):\n    return (x > 0).long(), 2 * x\n", name="sides")
+    report = judged(path, only=["opcheck", "gradient"])
+    assert report.code == 0, [f.title for f in report.faults]
+    assert report.subjects[0].tallies["opcheck"].cases == 2
