@@ -19,9 +19,8 @@ import torch
 FREE = 8.0  # roundings in the accumulator's precision that need no explanation
 # And so many of its smallest numbers are as good as 0: their squares are, and nothing is wider.
 VANISHES = 16.0
-NEAR_END = (
-    64.0  # times a result this near to the end of the range, and a step on the way may be beyond it
-)
+# A result of more than this part of the range may have left it on the way.
+NEAR_END = 1 / 64
 PIECE = 1 << 18  # elements that are compared at a time: what fits into caches
 TURNS = 5  # in which the reference is asked, at most
 
@@ -176,7 +175,7 @@ def _judge_piece(
     fine = (g == e) | (g.isnan() & e.isnan()) | (error <= allowed)
     # Too large for the type: infinite, or the largest number if it is just above that.
     fine |= (size > kind.max * (1 - kind.eps)) & (g.abs() >= kind.max) & (g.sign() == e.sign())
-    fine |= (size > torch.finfo(computed_in).max / NEAR_END) & ~g.isfinite()
+    fine |= (size > torch.finfo(computed_in).max * NEAR_END) & ~g.isfinite()
     by_itself, spread = allowed, torch.zeros_like(e)
     for turn in range(TURNS):
         if not _is_worth_asking(~fine, turn):

@@ -2,9 +2,9 @@
 
 What guarded.py does with the memory management of the CPU is done here by comparing: the room is
 filled with a pattern that must still be there after the call, and so must the inputs. What lies in
-the room is another thing from call to call, as is what results, scratch and shared memory (leftovers.py) hold:
-who reads it, and makes something of it, gets another result. Who reads it and makes nothing of it is stopped where
-nothing is mapped (fences.py).
+the room is another thing from call to call, as is what results, scratch and shared memory
+(leftovers.py) hold: who reads it, and makes something of it, gets another result. Who reads it and
+makes nothing of it is stopped where nothing is mapped (fences.py).
 """
 
 from __future__ import annotations

@@ -21,13 +21,9 @@ ANY = ""  # judge: whichever asks the reference
 # Calls that a judge makes of a case, at least; `shared` makes one that takes many times as long.
 MANY = {"shared": 20, "threads": 20, "leaks": 20, "again": 20, "neighbours": 20, "values": 4}
 TOO_MANY = 100.0  # seconds for these
-GROWS = (
-    1.6  # power of the size that the time of a call grows with, where it is more than in proportion
-)
-LARGER, MEASURABLE = (
-    4,
-    2e-3,
-)  # times as large, and seconds of the lesser call, from which that can be told
+# The time of a call grows with that power of the size, or more, where it is far more than in proportion: of
+# sizes that are so many times as large, if the lesser call takes so many seconds.
+GROWS, LARGER, MEASURABLE = 1.6, 4, 2e-3
 
 
 class Pace:

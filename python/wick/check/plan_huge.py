@@ -25,9 +25,9 @@ def plan_huge(
     beside it in a tensor are of a row, or of parameters, and small in life; or where a result may be
     a place in it. On the CPU, where it costs little, those beside it as well that are summed up, and
     the last of a matrix, which may have so many elements by itself. packs, on a GPU: once more with rows
-    that can be loaded in packs, and with rows that take a block each. Where an input may hold places in it, once more in the least type that
-    does. unsigned: the first has so many that 32 bits without a sign do not hold them either. asked: of
-    these element types, if the operator has them."""
+    that can be loaded in packs, and with rows that take a block each. Where an input may hold places in
+    it, once more in the least type that does. unsigned: the first has so many that 32 bits without a sign
+    do not hold them either. asked: of these element types, if the operator has them."""
     found, tied, inner = [], set(), None
     types = _types(op, asked, packs)
     in_matrix = set() if packs else _dims_of_matrices(op)
