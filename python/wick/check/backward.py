@@ -107,10 +107,7 @@ class Backward:
         )
         if saved:
             feeds, extreme = self.gradient.feeds, case.values in EXTREME
-            call.sensitivity = lambda: [
-                *_sensitivity(call, feeds, calls),
-                *(_lost(call, feeds, calls) if extreme else []),
-            ]
+            call.sensitivity = lambda: _moves(call, feeds, _saved(calls), extreme)
         return call
 
     def _arriving(self, case: Case, call: Call) -> list[torch.Tensor | None]:
@@ -185,13 +182,20 @@ def _saved(forward: Call) -> dict[int, _Saved]:
     return found
 
 
-def _sensitivity(call: Call, feeds: list[Any], forward: Call) -> list[list[Any]]:
+def _moves(
+    call: Call, feeds: list[Any], saved: dict[int, _Saved], extreme: bool
+) -> list[list[Any]]:
+    """By how much results may be off because of what was saved."""
+    found = _sensitivity(call, feeds, saved)
+    return [*found, _lost(call, feeds, saved)] if extreme else found
+
+
+def _sensitivity(call: Call, feeds: list[Any], saved: dict[int, _Saved]) -> list[list[Any]]:
     """By how much results move when saved outputs do, as far as one rounding moves them, or as they may be
     off, a logarithm that is carried over many steps say: at random, and as they are off, which in rows of
     equal numbers is in one direction. These are moved by more, and the results by less: or what they move
     by is lost in their own rounding."""
     found = []
-    saved = _saved(forward)
     base = call.run()
     for seed in range(SEEDS + bool(saved)):
         moved = list(call.values)
@@ -217,11 +221,10 @@ def _kept(call: Call, feeds: list[Any]) -> list[tuple[int, int]]:
     ]
 
 
-def _lost(call: Call, feeds: list[Any], forward: Call) -> list[list[Any]]:
+def _lost(call: Call, feeds: list[Any], saved: dict[int, _Saved]) -> list[Any]:
     """Infinite where a result of such large numbers hangs on the last bits of what was saved, exp(score - lse)
     say with scores of ten million: one rounding of it, up or down, makes half as much of it, or half as much
     again. Gradients that arrive are small here: what ends at the end of the range tells nothing."""
-    saved = _saved(forward)
     values = [
         v * LITTLE
         if source == "gradient" and isinstance(v, torch.Tensor) and v.is_floating_point()
@@ -238,7 +241,7 @@ def _lost(call: Call, feeds: list[Any], forward: Call) -> list[list[Any]]:
         for there, a, b in zip(lost, base, call.but(moved).run().results):
             if there is not None:
                 there[_is_another(a.double(), b.double())] = math.inf
-    return [lost]
+    return lost
 
 
 def _is_another(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -133,11 +134,13 @@ class Forward:
             self.phase("judge")
 
     def _about_leading(self, case: Case) -> str:
-        """What is easily forgotten: `*N` is any number of dims."""
-        leading = [name for name, is_leading in self.operator.dims.items() if is_leading]
+        """What is easily forgotten: `*N`, if it is asked for, is any number of dims."""
+        assert self.reference is not None and self.reference.inputs is not None
+        asked = inspect.signature(self.reference.inputs).parameters
         return "".join(
             f"\n{n} is a tuple of sizes, here {case.dims[n]}: torch.rand(*{n}, 3), say"
-            for n in leading
+            for n, is_leading in self.operator.dims.items()
+            if is_leading and n in asked
         )
 
     def _like(self, p: Parameter, value: Any, drawn: Any) -> Any:

@@ -12,7 +12,16 @@ import torch.nn.functional as F
 from parts import SCALE
 
 from wick.check import draw
-from wick.check.backward import MORE, Backward, _apart, _lost, _moved, _Saved
+from wick.check.backward import (
+    MORE,
+    Backward,
+    _apart,
+    _is_another,
+    _lost,
+    _moved,
+    _Saved,
+    _saved,
+)
 from wick.check.case import Case
 from wick.check.compare import GRADIENT, RESULT, Leeway, judge
 from wick.check.forward import Forward
@@ -104,8 +113,16 @@ def test_what_hangs_on_the_last_bits_of_what_was_saved_is_told_by_other_calls(ma
         saved = there.run().results[1]
         values = [x if source == "input" else v for (source, *_), v in zip(feeds, call.values)]
         values = [saved if s == "output" else v for (s, *_), v in zip(feeds, values)]
-        (found,) = _lost(call.but(values), feeds, there)
+        found = _lost(call.but(values), feeds, _saved(there))
         assert bool(found[0].isinf().all()) == lost == bool(found[0].any()), score
+
+
+def test_what_is_another_number_or_none() -> None:
+    inf, nan = float("inf"), float("nan")
+    a = torch.tensor([1.0, 1.0, 0.0, 0.0, inf, 1.0, inf, nan, nan], dtype=torch.float64)
+    b = torch.tensor([1.4, 1.6, 0.0, 0.1, 0.0, nan, inf, 3.0, inf], dtype=torch.float64)
+    wanted = [False, True, False, True, True, True, False, True, False]
+    assert _is_another(a, b).tolist() == wanted
 
 
 def test_what_a_rounding_makes_infinite_has_moved_to_the_end_of_the_range() -> None:

@@ -402,3 +402,13 @@ def test_without_a_reference_finite_differences_look_at_sizes_of_one(
     path = write(wrong, None, "scaled")
     assert judged(path, ("-DFAULT=1",), only=["gradient"]).code == 1
     assert not judged(path, ("-DFAULT=0",), only=["gradient"]).faults
+
+
+def test_who_takes_leading_dims_for_a_number_is_told(write: Callable[..., Path]) -> None:
+    """And nobody else whose NAME_inputs has a mistake."""
+    made = f"{REFERENCE}import torch\ndef triple_inputs(N):\n    return {{'x': torch.rand(N, 3)}}\n"
+    (said,) = judged(write(TRIPLE, made)).unjudged()
+    assert "TypeError: rand()" in said and "N is a tuple of sizes, here (" in said
+    other = made.replace("(N)", "()", 1).replace("N, 3", "'3'")
+    (said,) = judged(write(TRIPLE, other)).unjudged()
+    assert "TypeError: rand()" in said and "is a tuple of sizes" not in said
