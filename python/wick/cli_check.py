@@ -111,6 +111,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--depth", choices=("quick", "default", "full"), default="default")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--time", type=_not_below_zero(float), default=0.0, metavar="SECONDS")
+    parser.add_argument("--limit", type=_not_below_zero(float), metavar="SECONDS")
     parser.add_argument("--case", type=_case, metavar="TEXT")
     parser.add_argument("--first", action="store_true")
     parser.add_argument("--jobs", type=_not_below_zero(int), default=0, metavar="N")
@@ -152,6 +153,7 @@ def main(argv: list[str] | None = None) -> int:
         only=given.only or list(JUDGES),
         seed=given.seed,
         seconds=given.time,
+        limit=given.limit,
         depth=given.depth,
         types=given.types,
         device=given.device,

@@ -79,6 +79,7 @@ def check(
     depth: str = "default",
     seed: int = 0,
     seconds: float = 0.0,
+    limit: float | None = None,
     case: str | None = None,
     flags: str | Iterable[str] = (),
 ) -> Report:
@@ -95,6 +96,7 @@ def check(
         only=_known("only", _words(only), JUDGES),
         seed=seed,
         seconds=seconds,
+        limit=limit,
         depth=_known("depth", [depth], DEPTHS)[0],
         types=_known("types", _words(types), TYPES),
         device=device,

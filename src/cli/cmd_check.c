@@ -9,6 +9,8 @@ static const struct argp_option options[] = {
     {"depth", 260, "DEPTH", 0, "quick, default or full", 0},
     {"seed", 261, "N", 0, "of sizes and values (else 0)", 0},
     {"time", 262, "SECONDS", 0, "go on with further seeds for so long", 0},
+    {"limit", 269, "SECONDS", 0,
+     "of work for each judge of an operator (else 120, without end at depth full); 0: no limit", 0},
     {"case", 263, "CASE", 0, "only this case, as a report prints it", 0},
     {"first", 268, NULL, 0, "stop at the first fault of a file, and leave it as large as it is", 0},
     {"flags", 264, "FLAGS", 0, "for the C compiler", 0},

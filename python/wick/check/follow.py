@@ -66,7 +66,7 @@ class Follower:
             if known is not None:
                 known.count += 1
                 _note_types(known, case)
-            tally = job.subject.tally(f"skipped-{job.judge}")
+            tally = job.tally
             tally.deaths += finding.kind in DEATHS
             kinds = {
                 f.kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from .case import Case
-from .records import Subject, Target
+from .records import Subject, Tally, Target
 
 WATCHED = "shared"  # of `threads`: the one whose target is built so that it can be watched
 # Of `threads`: elements over which a loop should be cut; if it is not, so many times as many.
@@ -37,6 +37,11 @@ class Job:
     def target(self) -> Target:
         """What has to be loaded for it."""
         return replace(self.subject.target, watched=self.judge == WATCHED)
+
+    @property
+    def tally(self) -> Tally:
+        """What was left out, and what it took."""
+        return self.subject.tally(f"skipped-{self.judge}")
 
     @property
     def main_judge(self) -> str:

@@ -105,6 +105,13 @@ class Operator:
         found = _wick.gradient(self.namespace, self.name)
         return None if found is None else Gradient(*found)
 
+    @cached_property
+    def kept(self) -> set[int]:
+        """Outputs that the backward is given, and whose gradient it does not take: kept for it alone."""
+        feeds = self.gradient.feeds if self.gradient else []
+        taken = {index for source, index, *_ in feeds if source == "gradient"}
+        return {index for source, index, *_ in feeds if source == "output"} - taken
+
     @property
     def scalars(self) -> list[Parameter]:
         return [p for p in self.inputs if p.is_scalar]

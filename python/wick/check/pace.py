@@ -62,7 +62,7 @@ class Pace:
         if that is less."""
         if not case.dims or judge == "huge":
             return 0.0
-        name, length = _longest(case)
+        name, length = longest(case)
         with self._lock:
             shorter = [
                 took * min(length / n, case.numel / numel)
@@ -75,7 +75,7 @@ class Pace:
         """Seconds that a call will take, by how shorter ones have grown; 0 where that is in proportion."""
         if not case.dims:
             return 0.0
-        name, length = _longest(case)
+        name, length = longest(case)
         with self._lock:
             known = [(n, of, took) for (n, of), took in self._sized.get(name, {}).items()]
         slow = [about for about in known if about[0] < length and about[2] > MEASURABLE * LARGER]
@@ -87,7 +87,7 @@ class Pace:
         """A case, and the longest call of the operator in it."""
         if not case.dims:
             return
-        name, length = _longest(case)
+        name, length = longest(case)
         with self._lock:
             known = self._calls.setdefault(name, {})
             known[length] = max(known.get(length, 0.0), call)
@@ -104,7 +104,7 @@ class Pace:
         """Cases as large in the dim that is largest here would do the same."""
         if not case.dims or judge == "huge":
             return
-        name, length = _longest(case)
+        name, length = longest(case)
         with self._lock:
             known = self._slow.get((judge, name), (length, why))
             if length > SHORT_DIM:
@@ -118,7 +118,7 @@ class Pace:
         and does not hang."""
         if not case.dims:
             return False
-        name, length = _longest(case)
+        name, length = longest(case)
         with self._lock:
             shorter = [
                 took * (length / n) ** 2
@@ -174,7 +174,8 @@ def _lengths(case: Case) -> dict[str, int]:
     return {n: s if isinstance(s, int) else max(s, default=1) for n, s in case.dims.items()}
 
 
-def _longest(case: Case) -> tuple[str, int]:
+def longest(case: Case) -> tuple[str, int]:
+    """A case has a dim, and how long it is."""
     lengths = _lengths(case)
     name = max(lengths, key=lambda n: lengths[n])
     return name, lengths[name]

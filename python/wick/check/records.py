@@ -9,6 +9,7 @@ from .case import Case
 from .finding import UNANSWERED
 from .pace import Pace
 
+LIMIT = 120.0  # seconds of work for each judge of an operator
 DEATHS = ("crash", "hang", "exit")  # of the process: one fault, whatever was being judged
 
 JUDGES = {
@@ -37,7 +38,14 @@ class Options:
     case: str | None = None
     jobs: int = 0
     first: bool = False  # stop at a target's first fault, and leave it as it is
+    limit: float | None = None  # seconds of work for each judge of an operator; 0: no limit
     patience: float = 8.0  # seconds of CPU time after which a small call counts as a hang
+
+    @property
+    def seconds_of_work(self) -> float:
+        if self.limit is not None:
+            return self.limit
+        return 0.0 if self.depth == "full" or self.case else LIMIT
 
 
 @dataclass(frozen=True)
@@ -76,6 +84,7 @@ class Tally:
     refused: dict[str, int] = field(default_factory=dict)
     worst: float = 0.0
     deaths: int = 0
+    seconds: float = 0.0  # of work, in this round
     stopped: bool = False
 
 

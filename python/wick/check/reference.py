@@ -104,16 +104,18 @@ class Reference:
             raise ReferenceError(f"{self.path}: {operator.name} returns nothing")
         results = [] if given is None and not operator.outputs else _as_list(given)
         n = len(operator.outputs)
+        after = [inputs[name] for name in written]
         if written and len(results) == len(written) + n and _all_tensors(results[: len(written)]):
-            return results[len(written) :] + results[: len(written)]
-        if len(results) != n and written and (n == 0 or len(results) == 0):
+            after, results = results[: len(written)], results[len(written) :]
+        elif len(results) != n and written and (n == 0 or len(results) == 0):
             results = []
         elif len(results) != n:
             raise ReferenceError(
                 f"{self.path}: {operator.name} returns {len(results)} values, expected {n} "
                 "(None for an output that is not to be judged)"
             )
-        return results + [inputs[name] for name in written]
+        results = [_detached(r) if k in operator.kept else r for k, r in enumerate(results)]
+        return [*results, *after]
 
 
 def _strings(constants: Iterable[Any]) -> Iterator[str]:
@@ -122,6 +124,10 @@ def _strings(constants: Iterable[Any]) -> Iterator[str]:
             yield value
         elif isinstance(value, (tuple, frozenset)):
             yield from _strings(value)
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, torch.Tensor) else value
 
 
 def _takes_any(parameters: Mapping[str, inspect.Parameter]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,7 @@ from .crew import Answer, Crew, Limits, Lost, Worker
 from .finding import Finding, Result
 from .follow import Follower
 from .job import WATCHED, Job
-from .pace import ANY, TOOK_LONG, is_slow
+from .pace import ANY, TOOK_LONG, is_slow, longest
 from .records import DEATHS, Options, Report, Subject, Target
 
 CHUNK = 60  # cases that a worker takes at a time
@@ -33,8 +34,12 @@ ORDER = {
     "refuse": 2,
     "opcheck": 2,
     "batch": 2,
+    "bounds": 2,
+    "refused": 2,
 }
 LARGE, LATER = 20_000_000, 1 + max(ORDER.values())
+FEW = 10  # cases that may be dear, which a worker takes at a time
+LITTLE, SHORT = 50_000, 300  # elements of a case that is cheap, and its longest dim
 Watcher = Callable[[str, int, int, str], None]  # event, done, total, words
 
 
@@ -49,13 +54,23 @@ def _rank(job: Job) -> tuple[int, int]:
 
 def _jobs(subject: Subject, judge: str, cases: list[Case]) -> Iterator[Job]:
     """The cases, as many at a time as a worker takes."""
-    groups = [cases]
-    if judge == "values":  # a single large one would keep those beside it waiting
-        groups = [[c for c in cases if (c.numel > LARGE) == is_large] for is_large in (False, True)]
-    for group in groups:
-        size = max(1, len(group) if judge == "fresh" else CHUNK)
-        for part, first in enumerate(range(0, len(group), size)):
+    groups = _groups(cases) if judge == "values" else {CHUNK: cases}
+    for chunk, group in groups.items():
+        size = max(1, len(group) if judge == "fresh" else chunk)
+        for part, first in enumerate(range(0, len(group), size), 0 if chunk == CHUNK else 1):
             yield Job(subject, judge, group[first : first + size], part)
+
+
+def _groups(cases: list[Case]) -> dict[int, list[Case]]:
+    """By how many a worker takes at a time: many that are cheap, a few that may be dear, the longest last, and
+    each that is large by itself. Types and dims are mixed, so that the first ones tell of all: for more
+    there may be no time."""
+    groups: dict[int, list[Case]] = {CHUNK: [], FEW: [], 1: []}
+    for case in random.Random(len(cases)).sample(cases, len(cases)):
+        is_cheap = case.numel <= LITTLE and (not case.dims or longest(case)[1] <= SHORT)
+        groups[1 if case.numel > LARGE else CHUNK if is_cheap else FEW].append(case)
+    groups[FEW].sort(key=lambda case: longest(case)[1].bit_length())
+    return groups
 
 
 class Run:
@@ -234,6 +249,8 @@ class Run:
                 fields = ("name", "forward", "signature", "file", "reference", "problem")
                 subject = Subject(target, **{k: about[k] for k in fields})
                 self.report.subjects.append(subject)
+            for tally in subject.tallies.values():
+                tally.seconds = 0.0
             for task in about["tasks"]:
                 cases = [Case.unpack(c) for c in task["cases"]]
                 self.jobs += _jobs(subject, task["judge"], cases)
@@ -251,7 +268,10 @@ class Run:
             return
         for case in job.cases:
             if not self._left_out(job, case):
+                start = time.monotonic()
                 self._judge_one(worker, job, case)
+                with self.lock:
+                    job.tally.seconds += time.monotonic() - start
             self._step(job, 1)
 
     def _step(self, job: Job, n: int) -> None:
@@ -263,10 +283,12 @@ class Run:
         self.watch("fault", self.done, self.total, words)
 
     def _left_out(self, job: Job, case: Case) -> bool:
-        tally = job.subject.tally(f"skipped-{job.judge}")
-        if tally.stopped or (self.options.first and self.report.has_fault(job.subject.target)):
+        if job.tally.stopped or (self.options.first and self.report.has_fault(job.subject.target)):
             return True
         why = job.subject.pace.why_not(job.judge, case)
+        limit = self.options.seconds_of_work
+        if not why and 0 < limit < job.tally.seconds:
+            why = f"the {limit:g} s of work for {job.shown} are over (--limit)"
         if why:
             self._skip(job, why)
         return bool(why)
@@ -277,7 +299,7 @@ class Run:
 
     def _skip(self, job: Job, words: str) -> None:
         with self.lock:
-            skipped = job.subject.tally(f"skipped-{job.judge}").skipped
+            skipped = job.tally.skipped
             skipped[words] = skipped.get(words, 0) + 1
 
     def _limits(self, job: Job, case: Case) -> Limits:
@@ -353,17 +375,17 @@ class Run:
             tally.cases += 1
             if result.worst > tally.worst and name in ("forward", "gradient"):
                 tally.worst = result.worst
-        own = job.subject.tally(f"skipped-{job.judge}")
+        own = job.tally
         for words, counts in ((result.skipped, own.skipped), (result.refused, own.refused)):
             if words:
                 counts[words] = counts.get(words, 0) + 1
-        for note in result.notes:
+        for note in dict.fromkeys(result.notes):
             job.subject.notes[note] = job.subject.notes.get(note, 0) + 1
 
     def _give_up(self, job: Job, case: Case, told: dict[str, Any]) -> None:
         """The reference has a mistake, or we have: this judge of this operator ends here."""
         with self.lock:
-            job.subject.tally(f"skipped-{job.judge}").stopped = True
+            job.tally.stopped = True
             if job.judge == WATCHED and "error" in told:
                 words = ": ".join(told["error"].split("\n")[:2])
                 job.subject.notes[f"memory could not be watched: {words}"] = 1

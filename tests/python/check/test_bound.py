@@ -65,6 +65,49 @@ def test_a_gradient_may_have_a_limit_where_autograd_has_none(dtype: torch.dtype)
         assert not is_fine(wrong)
 
 
+def steps(x: torch.Tensor, by: float = 3.9, squared: bool = False) -> torch.Tensor:
+    """Each of which makes errors larger: after 60 of them nothing is left of x in f32, and what is told of
+    each, -1 or 1 most often, is the same by chance in several runs."""
+    found = []
+    for _ in range(200):
+        x = by * x - by * x * x if squared else by * x * (1 - x)
+        found.append(torch.tanh(40 * (x - 0.5)))
+    return torch.stack(found)
+
+
+@pytest.mark.parametrize("width", [1, 7, 500])
+def test_errors_that_grow_beyond_a_result_are_nobodys(width: int) -> None:
+    x = torch.rand(width, generator=torch.Generator().manual_seed(width))
+    verdict = judged(steps, steps(x, squared=True), x)
+    assert verdict.ok
+    if width == 500:
+        assert verdict.wild
+
+
+def test_what_is_wrong_before_errors_have_grown_is_still_told() -> None:
+    x = torch.rand(500, generator=torch.Generator().manual_seed(1))
+    got = steps(x, squared=True)
+    assert judged(steps, got, x).ok
+    got[3] += 1e-3
+    assert not judged(steps, got, x).ok
+    assert not judged(steps, steps(x, by=3.8), x).ok
+    assert not judged(steps, steps(x, squared=True).roll(1, 0), x).ok
+
+
+def test_large_numbers_beside_it_excuse_nothing() -> None:
+    """Of sums some may be off by much; the others may not."""
+    x = torch.randn(300, 40, generator=torch.Generator().manual_seed(2))
+    x[::2] *= 1e6
+    x[::2, 0] -= x[::2].sum(1)  # cancels
+    right = x.sum(1)
+    assert judged(lambda x: x.sum(1), right, x).ok
+    for row, off in ((1, 1e-2), (299, 0.1), (17, 1.0)):
+        wrong = right.clone()
+        wrong[row] += off
+        verdict = judged(lambda x: x.sum(1), wrong, x)
+        assert verdict.index == (row,) and not verdict.wild
+
+
 def test_a_saved_output_is_moved_as_its_rounding_moved_it() -> None:
     """In a row of equal numbers all in one direction, and never by more than a rounding could."""
     exact = torch.full((41,), 1 / 41, dtype=torch.float64)

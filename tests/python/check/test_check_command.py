@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import shlex
 import subprocess
@@ -17,8 +18,11 @@ from judging import QUICK, REFERENCE, TRIPLE, check, judged, run
 from support import command
 
 from wick._sources import sources_in
+from wick.check.case import Case
 from wick.check.follow import NOT_AGAIN
 from wick.check.records import Options, Target
+from wick.check.report import lines
+from wick.check.run import _groups
 
 
 def test_junit_goes_to_a_file(write: Callable[..., Path], tmp_path: Path) -> None:
@@ -172,6 +176,30 @@ def test_more_time_is_used_for_more_seeds(write: Callable[..., Path]) -> None:
     once = judged(path, types=["f32"], only=["refuse"])
     more = judged(path, types=["f32"], only=["refuse"], seconds=once.seconds + 3)
     assert more.cases > once.cases and more.code == 0
+
+
+def test_what_takes_longer_than_it_may_is_left_out_and_told(write: Callable[..., Path]) -> None:
+    report = judged(write(), limit=1e-6, only=["forward", "repeat"], depth="default")
+    words = "\n".join(w for w, _ in lines(report))
+    assert report.code == 0 and 0 < report.subjects[0].tallies["repeat"].cases < 10
+    for judge in ("forward", "repeat"):
+        assert f"the 1e-06 s of work for {judge} are over (--limit)" in words
+    done = run(str(write()), "--limit=0", "--only=repeat", "--depth=quick")
+    assert done.returncode == 0 and "--limit" not in done.stdout
+    assert Options(depth="full").seconds_of_work == 0 < Options().seconds_of_work
+    assert Options(limit=7.0, depth="full").seconds_of_work == 7.0
+
+
+def test_the_first_cases_are_of_all_kinds() -> None:
+    """Of what takes too long, these are all that is judged."""
+    first = Case("triple", {"T": "f32"}, {"N": (3,)})
+    few = random.Random(0).sample(range(2, 5000), 4998)
+    groups = _groups([first.with_dim("N", (n,)) for n in (30_000_000, *few)])
+    cheap, dear, large = ([c.numel for c in groups[size]] for size in sorted(groups)[::-1])
+    assert max(cheap) == 300 and large == [30_000_000] and len(cheap) + len(dear) == 4998
+    assert max(cheap[:60]) > 200 and min(cheap[:60]) < 100
+    assert max(dear[:200]) < 512 and min(dear[-900:]) > 4095
+    assert dear[:200] != sorted(dear[:200])
 
 
 def test_the_first_fault_is_one(write: Callable[..., Path]) -> None:

@@ -84,6 +84,51 @@ def count_inputs(N):
 """
 
 
+CENTRED = """\
+#include <wick/op.h>
+WICK_OP(centred, "x: T[*N, C] -> y: T[*N, C], mean: A[*N] where T: f32 f64");
+WICK_OP(centred_backward, "dy: T[*N, C], mean: A[*N] -> dx: T[*N, C]");
+static void centre(const T *x, T *y, A *mean, int64_t N, int64_t C)
+{
+    for (int64_t n = 0; n < N; n++, x += C, y += C) {
+        A sum = 0;
+        for (int64_t c = 0; c < C; c++) sum += x[c];
+        for (int64_t c = 0; c < C; c++) y[c] = (T)(x[c] - sum / (A)C);
+        if (mean) mean[n] = C ? sum / (A)C : 0;
+    }
+}
+WICK_IMPL wick_status centred_cpu(wick_ctx *ctx, const T *x, T *y, A *mean, int64_t N, int64_t C)
+{
+    (void)ctx;
+    centre(x, y, mean, N, C);
+    return WICK_OK;
+}
+WICK_IMPL wick_status centred_backward_cpu(wick_ctx *ctx, const T *dy, const A *mean, T *dx, int64_t N, int64_t C)
+{
+    (void)ctx, (void)mean;
+    centre(dy, dx, NULL, N, C);
+    return WICK_OK;
+}
+"""
+
+
+def test_what_is_kept_for_the_backward_has_no_gradient(write: Callable[..., Path]) -> None:
+    """The backward is given it, and does not take one for it. What it is not given might have one."""
+    reference = "def centred(x):\n    m = x.mean(-1)\n    return x - m[..., None], m.nan_to_num()\n"
+    asked: dict[str, Any] = {"only": ["gradient"]}
+    path = write(CENTRED, reference, name="centred")
+    kept = judged(path, **asked)
+    assert kept.code == 0, [f.title for f in kept.faults]
+    less = CENTRED.replace(", mean: A[*N] ->", " ->").replace(" const A *mean, T", " T")
+    less = less.replace(", (void)mean", "")
+    not_kept = judged(write(less, reference, name="centred"), **asked)
+    assert not_kept.code == 1
+    told = [d for f in not_kept.faults for d in f.details]
+    assert any("centred_backward does not take dmean" in d for d in told)
+    detached = reference.replace("nan_to_num()", "nan_to_num().detach()")
+    assert judged(write(less, detached, name="centred"), **asked).code == 0
+
+
 def test_only_what_the_reference_answers_is_asked_of_the_operator(
     write: Callable[..., Path],
 ) -> None:

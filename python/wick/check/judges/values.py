@@ -188,6 +188,8 @@ def _compare(call: Call, tag: str, got: list[Any], expected: list[Any], result: 
         result.worst = max(result.worst, verdict.worst if verdict.ok else 0.0)
         if verdict.zero_signs:
             result.notes.append(f"{name}: zeros of another sign than the reference's")
+        if verdict.wild:
+            result.notes.append(f"{name}: rounding errors grow beyond it, and it was not judged")
         if not verdict.ok and isinstance(call.oracle, ByWidest) and call.working == torch.int64:
             result.notes.append(
                 f"{name}: another number than in i64, which may be meant (no reference)"
