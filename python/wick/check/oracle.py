@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ NOISY = 3  # runs with rounding errors, per round
 MAGNIFIED = 1024.0
 LARGE = 2.0**100
 SAME = 1e-9  # how far apart numbers of float64 are that are the same but for rounding
+VANISHES = 1e-306  # which float64 holds a few digits of
 INSTEAD_OF_NAN = (0.3, -0.7, 37.0, -41.0)  # on both sides of whatever a formula may compare with
 BEYOND_ALL = (1e300, -1e300)  # and of the largest and smallest of other elements
 WIDEST = ("f64", "i64")
@@ -132,7 +134,7 @@ def _regardless(exact: Sequence[Any], answers: Sequence[Sequence[Any]]) -> list[
         if is_float(e):
             needless = e.isnan()
             for other in others:  # a formula that divides by what it has multiplied with rounds
-                needless &= torch.isclose(first, other, rtol=SAME, atol=0.0)
+                needless &= torch.isclose(first, other, rtol=SAME, atol=VANISHES)
             e = torch.where(needless, first, e)
         found.append(e)
     return found
@@ -251,8 +253,8 @@ class ByGradient(Oracle):
 
     def _with(self, other: float) -> list[Any]:
         """The gradients with this for NaN, and with large numbers for infinities."""
-        inputs = {n: _finite(v, other) for n, v in self.inputs.items()}
-        arriving = [_finite(dy, other) for dy in self.arriving]
+        inputs = {n: finite(v, other) for n, v in self.inputs.items()}
+        arriving = [finite(dy, other) for dy in self.arriving]
         beside = ByGradient(
             self.operator, self.reference, inputs, arriving, self.wanted, self.working
         )
@@ -275,8 +277,8 @@ def _has_nan(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and bool(value.isnan().any())
 
 
-def _finite(value: Any, other: float) -> Any:
-    """In float64, with large numbers for infinities, whose products are finite too."""
+def finite(value: Any, other: float = math.nan) -> Any:
+    """In float64, with large numbers for infinities, whose products are finite too, and another one for NaN."""
     if not is_float(value):
         return value
     return value.double().nan_to_num(nan=other).clamp(-LARGE, LARGE)
