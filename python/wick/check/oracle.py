@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -253,8 +252,8 @@ class ByGradient(Oracle):
 
     def _with(self, other: float) -> list[Any]:
         """The gradients with this for NaN, and with large numbers for infinities."""
-        inputs = {n: finite(v, other) for n, v in self.inputs.items()}
-        arriving = [finite(dy, other) for dy in self.arriving]
+        inputs = {n: _finite(v, other) for n, v in self.inputs.items()}
+        arriving = [_finite(dy, other) for dy in self.arriving]
         beside = ByGradient(
             self.operator, self.reference, inputs, arriving, self.wanted, self.working
         )
@@ -277,8 +276,8 @@ def _has_nan(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and bool(value.isnan().any())
 
 
-def finite(value: Any, other: float = math.nan) -> Any:
-    """In float64, with large numbers for infinities, whose products are finite too, and another one for NaN."""
+def _finite(value: Any, other: float) -> Any:
+    """In float64, with large numbers for infinities, whose products are finite too."""
     if not is_float(value):
         return value
     return value.double().nan_to_num(nan=other).clamp(-LARGE, LARGE)

@@ -65,6 +65,16 @@ def test_what_a_mask_leaves_out_need_not_be_nan() -> None:
     assert bool(dscale.isnan()) and any(float(s[1]) == 2 * 2.0 * 1.5**2 for s in samples)
 
 
+def test_what_vanishes_is_the_same_whatever_stands_in_the_place_of_nan() -> None:
+    """As where what arrives is a denormal: 0 is as good as what is left of it."""
+    x = torch.tensor([math.nan, math.nan], dtype=torch.float64)
+    dy = torch.tensor([5e-309, 1e-300], dtype=torch.float64)
+    reference = Reference("here", lambda x: x.sin(), None)
+    oracle = ByGradient(Operator("wick", "relu"), reference, {"x": x}, [dy], ["x"], torch.float64)
+    samples = [s[0].isnan().tolist() for s in oracle.samples(oracle.exact())]
+    assert [False, True] in samples and [False, False] not in samples
+
+
 def test_what_a_forward_leaves_out_need_not_be_nan() -> None:
     """0 times NaN is NaN for who multiplies. What NaN matters to, be it as the largest, is NaN."""
     mask = torch.tensor([0.0, 1.0, 0.0])

@@ -129,43 +129,6 @@ def test_what_is_kept_for_the_backward_has_no_gradient(write: Callable[..., Path
     assert judged(write(less, detached, name="centred"), **asked).code == 0
 
 
-CUT = """\
-#include <wick/op.h>
-#include <math.h>
-WICK_OP(cut, "x: T[*N], w: T[*N] -> y: T[*N] where T: f32 f64");
-WICK_OP(cut_backward, "dy: T[*N], x: T[*N], w: T[*N] -> dx: T[*N], dw: T[*N]");
-WICK_IMPL wick_status cut_cpu(wick_ctx *ctx, const T *x, const T *w, T *y, int64_t N)
-{
-    (void)ctx;
-    for (int64_t n = 0; n < N; n++) y[n] = (T)(exp((double)-x[n] * x[n]) * w[n]);
-    return WICK_OK;
-}
-WICK_IMPL wick_status cut_backward_cpu(wick_ctx *ctx, const T *dy, const T *x, const T *w, T *dx, T *dw, int64_t N)
-{
-    (void)ctx;
-    for (int64_t n = 0; n < N; n++) {
-        double e = exp((double)-x[n] * x[n]);
-        bool none = FAULT ? isnan(x[n]) || isnan(w[n]) : isinf(x[n]);
-        dx[n] = none ? 0 : (T)(dy[n] * w[n] * e * -2 * x[n]);
-        dw[n] = none ? 0 : (T)(dy[n] * e);
-    }
-    return WICK_OK;
-}
-"""
-
-
-def test_behind_what_an_infinity_cuts_off_nan_need_not_be_looked_at(
-    write: Callable[..., Path],
-) -> None:
-    """NaN * exp(-inf) may be 0 in a gradient. Where nothing is infinite it is NaN."""
-    reference = "import torch\ndef cut(x, w):\n    return torch.exp(-x * x) * w\n"
-    path = write(CUT, reference, name="cut")
-    sound = judged(path, ("-DFAULT=0",), only=["gradient"], depth="default", types=["f32"])
-    assert sound.code == 0, [f.title for f in sound.faults]
-    wrong = judged(path, ("-DFAULT=1",), only=["gradient"], depth="default", types=["f32"])
-    assert {f.kind for f in wrong.faults} >= {"nan-dx", "nan-dw"}
-
-
 def test_only_what_the_reference_answers_is_asked_of_the_operator(
     write: Callable[..., Path],
 ) -> None:
