@@ -193,9 +193,10 @@ def _judge_piece(
         fine |= ((g == math.inf) & (e + allowed > kind.max)) | (
             (g == -math.inf) & (e - allowed < -kind.max)
         )
-    if not fine.all() and float(error[~fine].max()) <= times * float(spread.max()):
-        if _Wild(e, by_itself, times, samples).excuses(torch.where(fine, 0.0, error)):
-            return Verdict(total=got.numel(), wild=True)
+    wrong = torch.where(fine, 0.0, error)
+    may_be_wild = not fine.all() and float(wrong.max()) <= times * float(spread.max())
+    if may_be_wild and _Wild(e, by_itself, times, samples).excuses(wrong):
+        return Verdict(total=got.numel(), wild=True)
     return _verdict(got, g, e, error, allowed, ~fine)
 
 
