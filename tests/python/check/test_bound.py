@@ -65,12 +65,12 @@ def test_a_gradient_may_have_a_limit_where_autograd_has_none(dtype: torch.dtype)
         assert not is_fine(wrong)
 
 
-def steps(x: torch.Tensor, by: float = 3.9, squared: bool = False) -> torch.Tensor:
+def steps(x: torch.Tensor, squared: bool = False) -> torch.Tensor:
     """Each of which makes errors larger: after 60 of them nothing is left of x in f32, and what is told of
     each, -1 or 1 most often, is the same by chance in several runs."""
     found = []
-    for _ in range(200):
-        x = by * x - by * x * x if squared else by * x * (1 - x)
+    for _ in range(120):
+        x = 3.9 * x - 3.9 * x * x if squared else 3.9 * x * (1 - x)
         found.append(torch.tanh(40 * (x - 0.5)))
     return torch.stack(found)
 
@@ -85,12 +85,11 @@ def test_errors_that_grow_beyond_a_result_are_nobodys(width: int) -> None:
 
 
 def test_what_is_wrong_before_errors_have_grown_is_still_told() -> None:
-    x = torch.rand(500, generator=torch.Generator().manual_seed(1))
+    x = torch.rand(200, generator=torch.Generator().manual_seed(1))
     got = steps(x, squared=True)
     assert judged(steps, got, x).ok
     got[3] += 1e-3
     assert not judged(steps, got, x).ok
-    assert not judged(steps, steps(x, by=3.8), x).ok
     assert not judged(steps, steps(x, squared=True).roll(1, 0), x).ok
 
 
