@@ -47,6 +47,7 @@ MOST_KEPT = 1 << 20  # elements of a tail
 BEYOND = 2**36  # elements, far more than are needed
 LARGE = 1 << 30  # bytes; below it memory is memory
 ROWS = 4099
+FEWER = (1021, 251)  # of what grows as a square, whose tail would be huge itself
 BEFORE = (30_011, 8_009, 2_003)  # rows of zeros, to see whether they make a difference
 # Seconds: what nobody waits twice for, and what is so far from the limit that it is none of a slow operator.
 LONG, SOON_DONE = 25.0, 12.0
@@ -94,13 +95,15 @@ def _judge_case(subject: Forward | Backward, case: Case, only_alone: bool) -> tu
     dim = large_dim(op, case)
     if device.type != "cpu" and (why := _too_large(op, case, device)):
         return Result(skipped=why), False
-    small = with_rows(op, case, dim, ROWS)
+    small = _tail_of(op, case, dim)
+    if small is None:
+        return Result(skipped=f"huge already with {FEWER[-1]} rows of {dim}"), False
     tail = _inputs(subject, small)
     expected = _call(subject, small, tail)
     if expected.refused:
         return Result(refused=expected.message), False
     result, known = Result(judged=["huge"]), set()
-    seconds = _seconds_for(subject, case, dim, tail) if device.type == "cpu" else 0.0
+    seconds = _seconds_for(subject, case, small, dim, tail) if device.type == "cpu" else 0.0
     shorter = with_rows(op, case, dim, rows_for(op, small, dim, ELEMENTS))
     if seconds > LONG and most_elements(op, case) > 1.5 * most_elements(op, shorter):
         seconds *= shorter.length(dim) / case.length(dim)
@@ -108,7 +111,7 @@ def _judge_case(subject: Forward | Backward, case: Case, only_alone: bool) -> tu
         result.notes.append("huge: up to 2^31 elements, since 2^32 would take long")
     if HOPELESS < seconds < math.inf:
         return Result(skipped=f"would take about {seconds:.0f} s"), False
-    front = case.length(dim) - ROWS
+    front = case.length(dim) - small.length(dim)
     phase = SOON if seconds < SOON_DONE else "operator"
     for pointer in (None, *_pointers(subject, dim, tail, front)):
         # Twice: a mean may happen to be that of the rows in front.
@@ -133,7 +136,7 @@ def _judge_case(subject: Forward | Backward, case: Case, only_alone: bool) -> tu
                     f"values-{name}",
                     f"the end of {name} is wrong where a tensor has more than 2^31 elements",
                     f"dim {dim} = {case.dims[dim]}: it should be what the operator gives for the "
-                    f"last {ROWS} rows alone",
+                    f"last {small.length(dim)} rows alone",
                     _first_difference(name, got, wanted, move * front),
                 )
         if device.type == "cpu" and not result.findings:
@@ -150,23 +153,33 @@ def _judge_wide(subject: Forward | Backward, case: Case, dim: str, result: Resul
     if not _made(subject, case.but(dims={**case.dims, dim: with_rows(op, case, dim, 3).dims[dim]})):
         return
     few = {n: (3,) if op.dims[n] else 3 for n, size in case.dims.items() if size in (1, ())}
-    small = with_rows(op, case.but(dims={**case.dims, **few}), dim, ROWS)
+    small = _tail_of(op, case.but(dims={**case.dims, **few}), dim)
+    if small is None:
+        return
     wide = with_rows(op, small, dim, rows_for(op, small, dim, WRAPPED))
     if not few or not op.fits(wide) or most_elements(op, wide) < WRAPPED:
         return
     tail = _inputs(subject, small)
-    if _seconds_for(subject, wide, dim, tail) > LONG:
+    if _seconds_for(subject, wide, small, dim, tail) > LONG:
         return
     outcome = _call_huge(subject, wide, tail, "operator")
     if not outcome.refused:
         _judge_written(op, wide, dim, outcome, result)
 
 
-def _seconds_for(subject: Forward | Backward, case: Case, dim: str, tail: list[Any]) -> float:
+def _tail_of(op: Operator, case: Case, dim: str) -> Case | None:
+    """The last rows alone: many, as long as they are no more than memory."""
+    cases = (with_rows(op, case, dim, rows) for rows in (ROWS, *FEWER))
+    return next((c for c in cases if _is_memory(op, c)), None)
+
+
+def _seconds_for(
+    subject: Forward | Backward, case: Case, small: Case, dim: str, tail: list[Any]
+) -> float:
     """About how many of CPU time the call will take, by what so many rows take that memory is memory. By
     the public door: guards take longer than many an operator."""
     op = subject.operator
-    rows = max(ROWS, rows_for(op, with_rows(op, case, dim, ROWS), dim, MEASURED))
+    rows = max(small.length(dim), rows_for(op, small, dim, MEASURED))
     longer = with_rows(op, case, dim, rows)
     if not _is_memory(op, longer):
         return math.inf
@@ -183,12 +196,15 @@ def _seconds_for(subject: Forward | Backward, case: Case, dim: str, tail: list[A
         return math.inf
     finally:
         subject.phase("judge")
-    return min(took) * case.length(dim) / rows
+    # What grows as a square takes as many times as long as it has elements.
+    elements = most_elements(op, case) / max(1, most_elements(op, longer))
+    return min(took) * max(case.length(dim) / rows, elements)
 
 
 def _before(op: Operator, small: Case, dim: str) -> int:
     """Rows of zeros for the front; 0 where even a few are too much."""
-    return next((n for n in BEFORE if _is_memory(op, with_rows(op, small, dim, n + ROWS))), 0)
+    rows = small.length(dim)
+    return next((n for n in BEFORE if _is_memory(op, with_rows(op, small, dim, n + rows))), 0)
 
 
 def _judge_written(
@@ -248,7 +264,7 @@ def _moves(
     before = _before(op, small, dim)
     if before == 0:
         return {}
-    longer = with_rows(op, small, dim, before + ROWS)
+    longer = with_rows(op, small, dim, before + small.length(dim))
     expected = _call(subject, small, tail)
     aimed = _aimed(subject, dim, tail, pointer, before)
     padded = _call(subject, longer, _padded(op, longer, aimed))
