@@ -38,6 +38,10 @@ class Job:
         """What has to be loaded for it."""
         return replace(self.subject.target, watched=self.judge == WATCHED)
 
+    def is_of(self, target: Target | None) -> bool:
+        """Of a target that is loaded, watched or not."""
+        return target is not None and self.subject.target == replace(target, watched=False)
+
     @property
     def tally(self) -> Tally:
         """What was left out, and what it took."""

@@ -36,6 +36,7 @@ ORDER = {
     "batch": 2,
     "bounds": 2,
     "refused": 2,
+    WATCHED: 1,
 }
 LARGE, LATER = 20_000_000, 1 + max(ORDER.values())
 FEW = 10  # cases that may be dear, which a worker takes at a time
@@ -156,10 +157,10 @@ class Run:
             self.lock.notify_all()
 
     def _next(self, worker: Worker) -> Target | Job | None:
-        """A job of the worker's target if there is one, else another's, else a new target."""
+        """A job of the worker's target if there is one, however it is built, else another's, else a new one."""
         with self.lock:
             while self.failure is None:
-                mine = next((j for j in self.jobs if j.target == worker.target), None)
+                mine = next((j for j in self.jobs if j.is_of(worker.target)), None)
                 if mine is None and not self.targets.empty():
                     self.busy += 1
                     return self.targets.get()

@@ -9,7 +9,7 @@ _wick()
     *:build) words='--output= --namespace= --portable --native --debug --sanitize --arch= --no-cuda --cc= --flag= --cuda-flag= --include= --depfile= --compile-commands= --stub= --keep --quiet --verbose --help' files=yes ;;
     *:list) words='--help' files=yes ;;
     *:show) words='--schema --prototype --stub --glue --command --cache --assembly --sass --resources --types= --arch= --flags --cc= --help' files=yes ;;
-    *:check) words='--reference= --only= --types= --device= --depth= --seed= --time= --case= --first --flags= --jobs= --json= --junit= --help forward gradient memory repeat threads leak refuse opcheck huge stream' files=yes ;;
+    *:check) words='--reference= --only= --types= --device= --depth= --seed= --time= --limit= --case= --first --flags= --jobs= --json= --junit= --help forward gradient memory repeat threads leak refuse opcheck huge stream' files=yes ;;
     *:bench) words='--shapes= --size= --types= --reference= --against= --device= --threads= --cache= --rounds= --quick --seed= --json= --html= --plots= --profile= --compare= --help' files=yes ;;
     *:tune) words='--shapes= --size= --types= --device= --cache= --rounds= --dry-run --clear --help' files=yes ;;
     *:cache) words='--json --help path list size verify clear' ;;

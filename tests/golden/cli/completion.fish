@@ -48,6 +48,7 @@ complete -c wick -n '__fish_seen_subcommand_from check' -l device -r -d 'cpu, cu
 complete -c wick -n '__fish_seen_subcommand_from check' -l depth -r -d 'quick, default or full'
 complete -c wick -n '__fish_seen_subcommand_from check' -l seed -r -d 'of sizes and values (else 0)'
 complete -c wick -n '__fish_seen_subcommand_from check' -l time -r -d 'go on with further seeds for so long'
+complete -c wick -n '__fish_seen_subcommand_from check' -l limit -r -d 'of work for each judge of an operator (else 120, without end at depth full); 0: no limit'
 complete -c wick -n '__fish_seen_subcommand_from check' -l case -r -d 'only this case, as a report prints it'
 complete -c wick -n '__fish_seen_subcommand_from check' -l first -d 'stop at the first fault of a file, and leave it as large as it is'
 complete -c wick -n '__fish_seen_subcommand_from check' -l flags -r -d 'for the C compiler'

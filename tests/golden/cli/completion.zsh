@@ -85,6 +85,7 @@ _wick()
             '--depth=[quick, default or full]:DEPTH:_files' \
             '--seed=[of sizes and values (else 0)]:N:_files' \
             '--time=[go on with further seeds for so long]:SECONDS:_files' \
+            '--limit=[of work for each judge of an operator (else 120, without end at depth full); 0\: no limit]:SECONDS:_files' \
             '--case=[only this case, as a report prints it]:CASE:_files' \
             '--first[stop at the first fault of a file, and leave it as large as it is]' \
             '--flags=[for the C compiler]:FLAGS:_files' \

@@ -189,7 +189,7 @@ def _compare(call: Call, tag: str, got: list[Any], expected: list[Any], result: 
         if verdict.zero_signs:
             result.notes.append(f"{name}: zeros of another sign than the reference's")
         if verdict.wild:
-            result.notes.append(f"{name}: rounding errors grow beyond it, and it was not judged")
+            result.notes.append(f"{name}: rounding errors grow beyond it, not judged")
         if not verdict.ok and isinstance(call.oracle, ByWidest) and call.working == torch.int64:
             result.notes.append(
                 f"{name}: another number than in i64, which may be meant (no reference)"
