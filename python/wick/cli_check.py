@@ -21,18 +21,17 @@ if __package__:
     from ._sources import SOURCES, sources_in
     from .check import report as reports
     from .check import show
-    from .check.records import JUDGES, Options, Target
+    from .check.records import JUDGES, TYPES, Options, Target
     from .check.run import check
 else:  # by path: this folder leads the search path, which is used once and then taken away
     from _sources import SOURCES, sources_in
     from check import report as reports
     from check import show
-    from check.records import JUDGES, Options, Target
+    from check.records import JUDGES, TYPES, Options, Target
     from check.run import check
 
     sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
 
-TYPES = ("f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "bool")
 WRONG_USE = 2
 
 

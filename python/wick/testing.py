@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 from . import _wick
 from ._load import Loaded
 from .check.crew import Crew
-from .check.records import JUDGES, Fault, Options, Report, Target
+from .check.records import JUDGES, TYPES, Fault, Options, Report, Target
 from .check.report import fault_lines, lines
 from .check.run import check as _run
-from .cli_check import TYPES, targets
+from .cli_check import targets
 
 if TYPE_CHECKING:
     import pytest

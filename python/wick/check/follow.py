@@ -11,7 +11,7 @@ from .case import Case
 from .crew import Answer, Limits, Worker
 from .finding import Finding, Result
 from .job import Job
-from .records import DEATHS, Fault, Report
+from .records import DEATHS, TYPES, Fault, Report
 from .shrink import shrink
 
 ALONE = ("values", "autograd", "second")  # what these find needs no call before it
@@ -137,3 +137,4 @@ def _note_types(fault: Fault, case: Case) -> None:
     words = " ".join(case.types.values())
     if words and words not in fault.types:
         fault.types.append(words)
+        fault.types.sort(key=lambda each: [TYPES.index(kind) for kind in each.split()])

@@ -9,6 +9,7 @@ from .case import Case
 from .finding import UNANSWERED
 from .pace import Pace
 
+TYPES = ("f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "bool")
 LIMIT = 120.0  # seconds of work for each judge of an operator
 DEATHS = ("crash", "hang", "exit")  # of the process: one fault, whatever was being judged
 
