@@ -20,7 +20,6 @@ from .operator import Operator
 from .oracle import ByGradient, Unanswered
 
 SEEDS, MORE = 8, 8  # of _sensitivity
-EXTREME = ("wide", "big")  # values of which a rounding may be larger than 1
 LITTLE = 2.0**-10  # times the gradients that arrive, of _lost
 
 
@@ -106,8 +105,8 @@ class Backward:
             drowned=any(isinstance(v, torch.Tensor) and not v.isfinite().all() for v in values),
         )
         if saved:
-            feeds, extreme = self.gradient.feeds, case.values in EXTREME
-            call.sensitivity = lambda: _moves(call, feeds, _saved(calls), extreme)
+            feeds = self.gradient.feeds
+            call.sensitivity = lambda: _moves(call, feeds, _saved(calls))
         return call
 
     def _arriving(self, case: Case, call: Call) -> list[torch.Tensor | None]:
@@ -182,12 +181,10 @@ def _saved(forward: Call) -> dict[int, _Saved]:
     return found
 
 
-def _moves(
-    call: Call, feeds: list[Any], saved: dict[int, _Saved], extreme: bool
-) -> list[list[Any]]:
+def _moves(call: Call, feeds: list[Any], saved: dict[int, _Saved]) -> list[list[Any]]:
     """By how much results may be off because of what was saved."""
     found = _sensitivity(call, feeds, saved)
-    return [*found, _lost(call, feeds, saved)] if extreme else found
+    return [*found, _lost(call, feeds, saved)] if call.extreme else found
 
 
 def _sensitivity(call: Call, feeds: list[Any], saved: dict[int, _Saved]) -> list[list[Any]]:

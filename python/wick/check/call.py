@@ -45,6 +45,7 @@ class Call:
     lenient: bool = False  # where the reference is not finite, any result that is not will do
     drowned: bool = False  # a backward is fed what is not finite: 0 times it is NaN, or left out
     made: tuple[str, ...] = ()  # inputs of floats that come from NAME_inputs
+    extreme: bool = False  # what goes in may be so large that the reference's own range ends
     tied: bool = False  # what goes in are whole numbers, and rounding is no excuse
     _heard: dict[tuple[int, bool], list[list[Any]]] = field(default_factory=dict)  # of _samples
 

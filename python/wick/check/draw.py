@@ -25,6 +25,7 @@ PROFILES = {
     "big": "near the largest number of the type, where sums have more room than the type",
 }
 NOT_FINITE = ("nan", "inf", "special")
+EXTREME = ("wide", "big")  # values of which a rounding may be larger than 1
 LAYOUTS = {
     "transposed": "dims in reverse order in memory",
     "sliced": "every second element of the last dim",

@@ -73,6 +73,7 @@ class Forward:
         call = Call(op, values, wanted, shapes, oracle, working, self.phase, self.device)
         call.lenient = _beyond_all(op, case)
         call.tied = case.values == "ties"
+        call.extreme = case.values in draw.EXTREME
         call.made = tuple(n for n in own if _is_of_floats(inputs[n]))
         return call
 

@@ -129,6 +129,31 @@ def test_what_is_kept_for_the_backward_has_no_gradient(write: Callable[..., Path
     assert judged(write(less, detached, name="centred"), **asked).code == 0
 
 
+def test_a_reference_may_leave_the_range_where_the_operator_does_not(
+    write: Callable[..., Path],
+) -> None:
+    """Of large numbers only: an infinity that others give is one."""
+    source = """\
+#include <wick/op.h>
+#include <math.h>
+WICK_OP(bend, "x: T[*N] -> y: T[*N] where T: f32 f64");
+WICK_IMPL wick_status bend_cpu(wick_ctx *ctx, const T *x, T *y, int64_t N)
+{
+    (void)ctx;
+    for (int64_t n = 0; n < N; n++) {
+        double v = 2 * (double)x[n];
+        y[n] = (T)(v > 30 ? v : log1p(exp(v)));
+        if (FAULT && isinf(v)) y[n] = 1;
+    }
+    return WICK_OK;
+}
+"""
+    path = write(source, "def bend(x):\n    return ((2 * x).exp() + 1).log()\n", name="bend")
+    sound = judged(path, ("-DFAULT=0",), only=["forward"], depth="default")
+    assert sound.code == 0, [f.title for f in sound.faults]
+    assert judged(path, ("-DFAULT=1",), only=["forward"], depth="default").code == 1
+
+
 def test_only_what_the_reference_answers_is_asked_of_the_operator(
     write: Callable[..., Path],
 ) -> None:
