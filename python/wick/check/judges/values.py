@@ -166,9 +166,7 @@ def _compare(call: Call, tag: str, got: list[Any], expected: list[Any], result: 
         if g is None or e is None:
             continue
         g, e = _as_tensor(g), _as_tensor(e)
-        if (
-            call.extreme and g.shape == e.shape
-        ):  # who leaves the range on the way may be the reference
+        if call.extreme and g.shape == e.shape:  # the reference may have left the range
             e = torch.where(e.isfinite() | ~g.isfinite(), e, g.to(e.dtype))
         if call.drowned and g.shape == e.shape:
             e = torch.where(g.isnan(), g.to(e.dtype), e)
