@@ -51,7 +51,7 @@ FEWER = (1021, 251)  # of what grows as a square, whose tail would be huge itsel
 BEFORE = (30_011, 8_009, 2_003)  # rows of zeros, to see whether they make a difference
 # Seconds: what nobody waits twice for, and what is so far from the limit that it is none of a slow operator.
 LONG, SOON_DONE = 25.0, 12.0
-HOPELESS = 130.0  # it would be ended before
+HOPELESS = 60.0  # which is waited for, of calls that end at last
 MEASURED = 1 << 20  # elements by which that is known beforehand
 
 
