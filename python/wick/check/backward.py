@@ -221,7 +221,8 @@ def _kept(call: Call, feeds: list[Any]) -> list[tuple[int, int]]:
 def _lost(call: Call, feeds: list[Any], saved: dict[int, _Saved]) -> list[Any]:
     """Infinite where a result of such large numbers hangs on the last bits of what was saved, exp(score - lse)
     say with scores of ten million: one rounding of it, up or down, makes half as much of it, or half as much
-    again. Gradients that arrive are small here: what ends at the end of the range tells nothing."""
+    again. Gradients that arrive are small here: what ends at the end of the range tells nothing. Where a
+    rounding is more than 1, exp of it is anything, and so may be what is no number wherever it is moved."""
     values = [
         v * LITTLE
         if source == "gradient" and isinstance(v, torch.Tensor) and v.is_floating_point()
@@ -230,10 +231,14 @@ def _lost(call: Call, feeds: list[Any], saved: dict[int, _Saved]) -> list[Any]:
     ]
     base = call.but(values).run().results
     lost = [torch.zeros(a.shape) if isinstance(a, torch.Tensor) else None for a in base]
+    steps = {k: _step(values[k], saved.get(index)) for k, index in _kept(call, feeds)}
+    if any(bool((step > 1).any()) for step in steps.values()):
+        for there, a in zip(lost, base):
+            if there is not None:
+                there[~a.isfinite()] = math.inf
     for share in (1.0, -1.0, 0.6, -0.6):
         moved = list(values)
-        for k, index in _kept(call, feeds):
-            step = _step(values[k], saved.get(index))
+        for k, step in steps.items():
             moved[k] = (values[k].double() + share * step).to(values[k].dtype)
         for there, a, b in zip(lost, base, call.but(moved).run().results):
             if there is not None:

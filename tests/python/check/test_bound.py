@@ -124,39 +124,54 @@ def test_a_saved_output_is_moved_as_its_rounding_moved_it() -> None:
     torch.testing.assert_close(may_be, none - MORE * 0.5, atol=0.01, rtol=0)
 
 
-def test_what_hangs_on_the_last_bits_of_what_was_saved_is_told_by_other_calls(make: Any) -> None:
+# The scores, what the backward makes of p = exp(score - lse), and for which x that hangs on lse's last bits.
+LAST_BITS = {
+    ("x", "p"): {3.0: False, 500.0: False, 1e7: True, 1e8: True},
+    ("x * x", "p / total"): {3.0: False, 3e6: True},  # inf / inf, or 0 / 0, wherever lse is
+}
+
+
+@pytest.mark.parametrize("score, formula", LAST_BITS)
+def test_what_hangs_on_the_last_bits_of_what_was_saved_is_told_by_other_calls(
+    make: Any, score: str, formula: str
+) -> None:
     """exp(x - lse): of scores of ten million f32 holds no fraction. Of those of a few it does."""
     made = make(
         '#include <math.h>\nWICK_OP(OP_forward, "x: T[N] -> y: T[], lse: A[] where T: f32 f64");\n'
+        f"static double score(double x) {{ return {score}; }}\n"
         "WICK_IMPL wick_status OP_forward_cpu(wick_ctx *c, const T *x, T *y, A *lse, int64_t N)\n"
         "{ (void)c; double most = -1e300, sum = 0;\n"
-        "  for (int64_t i = 0; i < N; i++) if (x[i] > most) most = x[i];\n"
-        "  for (int64_t i = 0; i < N; i++) sum += exp(x[i] - most);\n"
+        "  for (int64_t i = 0; i < N; i++) if (score(x[i]) > most) most = score(x[i]);\n"
+        "  for (int64_t i = 0; i < N; i++) sum += exp(score(x[i]) - most);\n"
         "  *lse = (A)(most + log(sum)), *y = (T)*lse; return WICK_OK; }\n"
         'WICK_OP(OP_backward, "dy: T[], x: T[N], lse: A[] -> dx: T[N]");\n'
         "WICK_IMPL wick_status OP_backward_cpu(wick_ctx *c, const T *dy, const T *x, const A *lse,\n"
         "                                      T *dx, int64_t N)\n"
-        "{ (void)c; for (int64_t i = 0; i < N; i++) dx[i] = (T)(*dy * exp((double)x[i] - *lse));\n"
-        "  return WICK_OK; }\n"
+        "{ (void)c; double total = 0;\n"
+        "  for (int64_t i = 0; i < N; i++) total += exp(score(x[i]) - *lse);\n"
+        "  for (int64_t i = 0; i < N; i++) {\n"
+        f"    double p = exp(score(x[i]) - *lse); dx[i] = (T)(*dy * {formula}); }}\n"
+        "  (void)total; return WICK_OK; }\n"
     )
     operator = Operator("local", f"{made.name}_forward")
 
     def lse(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return x.logsumexp(-1), x.logsumexp(-1).detach()
+        lse = (x if score == "x" else x * x).logsumexp(-1)
+        return lse, lse.detach()
 
     forward = Forward(operator, Reference("here", lse, None), lambda phase: None)
     backward = Backward(forward)
     call = backward.prepare(Case(operator.name, {"T": "f32"}, {"N": 3}, values="wide"))
     feeds = backward.gradient.feeds
-    for score, lost in ((1e7, True), (1e8, True), (3.0, False), (500.0, False)):
-        x = torch.tensor([score, score - 0.3, score - 0.9])
+    for at, lost in LAST_BITS[score, formula].items():
+        x = torch.tensor([at, at - 0.3, at - 0.9])
         there = forward.prepare(Case(operator.name, {"T": "f32"}, {"N": 3}))
         there = replace(there, values=[x], oracle=None)
         saved = there.run().results[1]
         values = [x if source == "input" else v for (source, *_), v in zip(feeds, call.values)]
         values = [saved if s == "output" else v for (s, *_), v in zip(feeds, values)]
         found = _lost(call.but(values), feeds, _saved(there))
-        assert bool(found[0].isinf().all()) == lost == bool(found[0].any()), score
+        assert bool(found[0].isinf().all()) == lost == bool(found[0].any()), at
 
 
 def test_what_is_another_number_or_none() -> None:
