@@ -7,6 +7,7 @@ import queue
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -63,15 +64,29 @@ def _jobs(subject: Subject, judge: str, cases: list[Case]) -> Iterator[Job]:
 
 
 def _groups(cases: list[Case]) -> dict[int, list[Case]]:
-    """By how many a worker takes at a time: many that are cheap, a few that may be dear, the longest last, and
-    each that is large by itself. Types and dims are mixed, so that the first ones tell of all: for more
+    """By how many a worker takes at a time: many that are cheap, those of nothing first, a few that may be
+    dear, the longest last, and each that is large by itself. Types and dims are mixed, so that the first ones tell of all: for more
     there may be no time."""
     groups: dict[int, list[Case]] = {CHUNK: [], FEW: [], 1: []}
-    for case in random.Random(len(cases)).sample(cases, len(cases)):
+    for case in _mixed(cases):
         is_cheap = case.numel <= LITTLE and (not case.dims or longest(case)[1] <= SHORT)
         groups[1 if case.numel > LARGE else CHUNK if is_cheap else FEW].append(case)
+    groups[CHUNK].sort(key=lambda case: not case.is_empty)
     groups[FEW].sort(key=lambda case: longest(case)[1].bit_length())
     return groups
+
+
+def _mixed(cases: list[Case]) -> list[Case]:
+    """Of layouts, which are planned so that the first ones read nothing outside, the types in turns."""
+    if not any(case.layouts for case in cases):
+        return random.Random(len(cases)).sample(cases, len(cases))
+    turns: Counter[str] = Counter()
+    places: list[int] = []
+    for case in cases:
+        kind = " ".join(case.types.values())
+        places.append(turns[kind])
+        turns[kind] += 1
+    return [cases[k] for k in sorted(range(len(cases)), key=places.__getitem__)]
 
 
 class Run:
