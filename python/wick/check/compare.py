@@ -180,6 +180,8 @@ def _judge_piece(
     # Too large for the type: infinite, or the largest number if it is just above that.
     fine |= (size > kind.max * (1 - kind.eps)) & (g.abs() >= kind.max) & (g.sign() == e.sign())
     fine |= (size > torch.finfo(computed_in).max * NEAR_END) & ~g.isfinite()
+    if wide:  # and so may the reference's
+        fine |= e.isinf() & (g.abs() > kind.max * NEAR_END) & (g.sign() == e.sign())
     # As far as the largest result could be off: formulas differ most where they cancel.
     by_itself, times = allowed + unit * size.max(), leeway.times_samples(wide)
     spread = torch.zeros_like(e)

@@ -203,6 +203,8 @@ def test_near_the_end_of_the_range_a_step_on_the_way_may_leave_it() -> None:
         assert ok(math.inf, most / 4, dtype) and ok(math.nan, -most / 4, dtype)
         assert not ok(math.inf, most / 100, dtype) and not ok(0.0, most / 4, dtype)
     assert not ok(math.inf, 65504 / 4, torch.float16)  # f32 has room for all of it
+    assert ok(1.7e308, math.inf, torch.float64) and not ok(1.7e308, -math.inf, torch.float64)
+    assert not ok(1e306, math.inf, torch.float64) and not ok(3e38, math.inf, torch.float32)
 
 
 def test_integers_are_as_large_as_nothing_rounds_them() -> None:
