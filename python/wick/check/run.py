@@ -65,8 +65,8 @@ def _jobs(subject: Subject, judge: str, cases: list[Case]) -> Iterator[Job]:
 
 def _groups(cases: list[Case]) -> dict[int, list[Case]]:
     """By how many a worker takes at a time: many that are cheap, those of nothing first, a few that may be
-    dear, the longest last, and each that is large by itself. Types and dims are mixed, so that the first ones tell of all: for more
-    there may be no time."""
+    dear, the longest last, and each that is large by itself. Types and dims are mixed, so that the first
+    ones tell of all: for more there may be no time."""
     groups: dict[int, list[Case]] = {CHUNK: [], FEW: [], 1: []}
     for case in _mixed(cases):
         is_cheap = case.numel <= LITTLE and (not case.dims or longest(case)[1] <= SHORT)

@@ -72,6 +72,26 @@ def test_how_long_a_huge_call_takes_is_found_out_without_a_trace(make: Any) -> N
     assert tail[0].item() == 0.5
 
 
+def test_of_what_grows_as_a_square_the_tail_is_less(make: Any) -> None:
+    """Rows that are huge themselves cannot be called as if they were memory."""
+
+    def rows(times: int) -> Any:
+        made = make(
+            f'WICK_OP(OP, "w: f32[{times}*K, K] -> y: f32[K]");\n'
+            "WICK_IMPL wick_status OP_cpu(wick_ctx *c, const float *w, float *y, int64_t K)\n"
+            "{ (void)c; for (int64_t k = 0; k < K; k++) y[k] = w[k * K + k]; return WICK_OK; }\n"
+        )
+        op = Operator("local", made.name)
+        tail = huge._tail_of(op, Case(made.name, {}, {"K": 46_341}), "K")
+        subject = Forward(op, None, lambda phase: None)
+        if tail is not None:
+            outcome = huge._call(subject, tail, huge._inputs(subject, tail))
+            assert not outcome.refused
+        return tail and tail.dims["K"]
+
+    assert [rows(times) for times in (1, 27, 200, 9999)] == [4099, 1021, 251, None]
+
+
 def test_a_place_for_every_element_is_beyond_what_a_float_counts_too(make: Any) -> None:
     made = make(
         'WICK_OP(OP, "x: f32[*N, L] -> at: i64[*N, L]");\n'

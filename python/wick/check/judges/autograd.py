@@ -186,15 +186,15 @@ def _gradients(
 
 
 def _hints(call: Call) -> list[str]:
-    """Outputs without a gradient, for which the reference may have one."""
+    """Outputs without a gradient, for which the reference may have one, as those have not that are kept."""
     outputs, gradient = call.operator.outputs, call.operator.gradient
     assert gradient is not None
-    taken = [index for source, index, *_ in gradient.feeds if source == "gradient"]
+    known = {index for source, index, *_ in gradient.feeds if source in ("gradient", "output")}
     return [
         f"{gradient.backward} does not take d{p.name}: if {p.name} is there for the backward alone, "
         "the reference returns it with .detach()"
         for i, (p, about) in enumerate(zip(outputs, call.shapes))
-        if i not in taken and about is not None and about[1].is_floating_point
+        if i not in known and about is not None and about[1].is_floating_point
     ]
 
 
