@@ -10,7 +10,8 @@
     oracle.py      who says what is right, in every voice: the reference, or a wider type
     compare.py     a result against the reference
     call.py        a call: its arguments, and what it should give; forward.py and backward.py make them
-    guarded.py     runs it on the CPU, memory guarded (src/trial); device.py on a GPU
+    guarded.py     runs it on the CPU, memory guarded (src/trial); device.py on a GPU; outside.py, in a
+                   process of its own, which may end
     plan.py        which cases, plan_huge.py of them those beyond 2^31 elements; sizes.py, which fit together
     judges/        what is judged, a file each; finding.py, what they say
     loaded.py      the target loaded, its cases planned and judged

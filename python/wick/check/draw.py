@@ -227,6 +227,14 @@ def segments(shape: tuple[int, ...], dtype: torch.dtype, length: int) -> torch.T
     return cuts.round().to(dtype).expand(shape).clone()
 
 
+def from_end(places: torch.Tensor, size: int, gen: torch.Generator) -> torch.Tensor:
+    """Half of them counted from the end, as far as the type goes."""
+    counted = places.long() - size
+    hit = torch.rand(places.shape, generator=gen) < 0.5
+    hit &= counted >= torch.iinfo(places.dtype).min
+    return torch.where(hit, counted.to(places.dtype), places)
+
+
 def rising(drawn: torch.Tensor, last: int, whole: bool) -> torch.Tensor:
     """The same numbers in order. whole: from 0 to the last one, as some want it."""
     found = drawn.sort(-1).values if drawn.dim() else drawn

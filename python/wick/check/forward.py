@@ -5,18 +5,21 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from . import draw
+from . import draw, outside
 from .call import CPU, MISFITS, Call, Phase, Slow, Unfit
 from .case import Case
 from .operator import DTYPES, NUMBERS, Operator, Parameter, candidates
 from .oracle import ByReference, ByWidest, Oracle, Unanswered, working_type
 from .pointers import (
+    few_of,
     find_bounded,
+    find_from_end,
     find_large,
     find_lengths,
     find_natural,
@@ -31,6 +34,7 @@ from .reference import Reference, ReferenceError, broken, words_of
 WHOLE = {kind: kind for kind in ("zeros", "constant", "ties", "positive")}  # also for bytes
 WITH_ENDS = ("wide", "special")
 HUGE = 1 << 30  # bytes
+FROM_END = 0.25  # of the calls have places below 0
 
 
 class Forward:
@@ -181,22 +185,43 @@ class Forward:
             return tensor(case, p.name, shape, dtype, self._below(case, p) + 1, full=full)
         if p.name in self.numbers and case.seed % 2:
             return tensor(case, p.name, shape, dtype, data, natural=natural)
-        return tensor(case, p.name, shape, dtype, self._below(case, p))
+        from_end = _often(FROM_END, p.name, case) and p.name in self.from_end
+        return tensor(case, p.name, shape, dtype, self._below(case, p), from_end=from_end)
 
     def _ends(self, case: Case) -> list[int]:
-        """Numbers at which a loop or a table may end: sizes and ints, and what is next to them."""
-        ints = [
-            case.scalars.get(p.name, p.default) for p in self.operator.scalars if p.kind == "int"
-        ]
-        firsts = [0, *(n for n in ints if n is not None)]
-        return sorted(
-            {f + case.length(d) + k for f in firsts for d in case.dims for k in (-1, 0, 1)}
-        )
+        """Numbers at which a loop or a table may end: sizes and ints, and what is next to them; and letters of
+        a str."""
+        given = [case.scalars.get(p.name, p.default) for p in self.operator.scalars]
+        firsts = [0, *(n for n in given if type(n) is int)]
+        ends = {f + case.length(d) + k for f in firsts for d in case.dims for k in (-1, 0, 1)}
+        return sorted(ends.union(*(text.encode() for text in given if isinstance(text, str))))
 
     @functools.cached_property
     def pointers(self) -> dict[str, str]:
         """By input the dim that its numbers are places in, as far as the reference knows."""
         return self._ask(find_pointers, self.offsets, self.lengths) or {}
+
+    @functools.cached_property
+    def from_end(self) -> set[str]:
+        """Inputs whose places may be below 0: the reference counts them from the end, and the operator
+        has an answer, too. One that looks at no place ends in a guard, as it may."""
+        found = self._ask(find_from_end, self.offsets, self.pointers)
+        return {name for name in found or () if self._takes_from_end(name)}
+
+    def _takes_from_end(self, name: str) -> bool:
+        """The last place, or the first, alone."""
+        plain = Forward(self.operator, self.reference, lambda _: None)
+        plain.from_end = set()  # of what it draws
+        case = few_of(self.operator)
+        call = plain.prepare(case)
+        k = [p.name for p in self.operator.inputs].index(name)
+        places = [
+            torch.full_like(call.values[k], -n) for n in (1, case.length(self.pointers[name]))
+        ]
+        return any(
+            outside.answers(call.but([*call.values[:k], given, *call.values[k + 1 :]]))
+            for given in places
+        )
 
     @functools.cached_property
     def offsets(self) -> dict[str, str]:
@@ -250,6 +275,11 @@ class Forward:
         return max(case.length(dim), 0 if p.name in ends else 1)
 
 
+def _often(share: float, name: str, case: Case) -> bool:
+    """In that share of cases."""
+    return random.Random(f"{name} {case.seed}").random() < share
+
+
 def _is_of_floats(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
 
@@ -280,9 +310,10 @@ def tensor(
     full: bool = False,
     natural: bool = False,
     ends: Sequence[int] = (),
+    from_end: bool = False,
 ) -> torch.Tensor:
     """The tensor of a name, drawn from the case's seed. full: the largest that is below. natural: none below
-    0. ends: of whole numbers, some that are among them."""
+    0. ends: of whole numbers, some that are among them. from_end: some are counted so."""
     gen = draw.generator(case.seed, name)
 
     def make(size: tuple[int, ...]) -> torch.Tensor:
@@ -295,6 +326,8 @@ def tensor(
             )
         if full:
             drawn.fill_(min(below - 1, torch.iinfo(dtype).max))
+        if from_end:
+            drawn = draw.from_end(drawn, below, gen)
         return draw.rising(drawn, below - 1, whole=case.seed % 3 > 0) if rising else drawn
 
     return draw.arrange(case.layouts.get(name), tuple(shape), make, case.seed)

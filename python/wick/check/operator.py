@@ -272,10 +272,17 @@ def candidates(p: Parameter) -> list[Any]:
     elif p.kind == "int":
         found = [1, 2, 0, 3, 5]
     else:
-        found = ["", *(p.words or ("a",))]
+        found = list(dict.fromkeys(("", *p.words, *_texts(p.default))))
     if p.default is None:
         return found
     return [p.default, *(v for v in found if v != p.default)]
+
+
+def _texts(usual: str | None) -> tuple[str, ...]:
+    """What a str may be where it is no word: one letter, the usual ones in another order, all of them twice,
+    and more letters than a few."""
+    usual = usual or "abc"
+    return ("a", usual[::-1], usual + usual[::-1], "zyxwvutsrqponmlkjihgfedcba")
 
 
 def accumulator(dtype: torch.dtype) -> torch.dtype:

@@ -47,6 +47,7 @@ LITTLE, TINY = 24, 64  # cases of finite differences, and the elements that they
 MOST_TYPES = 12  # choices of element types
 MOST_FLAGS = 200  # ways in which truths and choices go together
 FEW_VALUES = ("normal", "special")
+CHOICE_VALUES = {"choice": ("normal", "special", "ties"), "str": ("normal", "wide")}
 SWEEP_VALUES = ("normal", "positive", "wide", "ties")
 SHAPES_OF_LEADING: tuple[tuple[int, ...], ...] = (
     (),
@@ -59,7 +60,7 @@ SHAPES_OF_LEADING: tuple[tuple[int, ...], ...] = (
 
 
 class Planner:
-    """taken: values that numbers among the scalars may have; without it, any of the usual ones. bounded:
+    """taken: values that numbers and strs among the scalars may have; without it, any of the usual ones. bounded:
     dims of which the first may not be longer than the second. own: the operator whose results some may
     not want, where it is another (the backward)."""
 
@@ -78,7 +79,7 @@ class Planner:
         self._optional = tuple(p.name for p in operator.inputs if p.optional)
         self._turns = itertools.count()
         self._flags = itertools.cycle(self._together())
-        self._usual = {p.name: candidates(p)[0] for p in operator.scalars}
+        self._usual = {p.name: candidates(p)[0] for p in operator.scalars if p.kind in NUMBERS}
         self.random = random.Random(f"{seed} {operator.name}")
         self.dims = Sizes(operator, bounded, self.random)
         self.counter = itertools.count(seed * 100_000)
@@ -277,8 +278,9 @@ class Planner:
         """Every value of every scalar, and all of them together at random. large: ints that may be that."""
         for types in self.types():
             for p in self.op.scalars:
-                for value in (*candidates(p), *beyond(p), *LARGE_INTS * (p.name in large)):
-                    for profile in ("normal", "special", "ties") if p.choices else ("normal",):
+                known = self._texts(p) if p.kind == "str" else candidates(p)
+                for value in (*known, *beyond(p), *LARGE_INTS * (p.name in large)):
+                    for profile in CHOICE_VALUES.get(p.kind, ("normal",)):
                         many = self.dims.long() if profile == "special" else self.dims.odd(2000)
                         other = profile if p.choices else "ties"  # zeros among them
                         for dims, values in ((self.dims.small(), profile), (many, other)):
@@ -403,10 +405,14 @@ class Planner:
     def _together(self) -> list[dict[str, Any]]:
         """What truths and choices may be together, in some order."""
         flags = [p for p in self.op.scalars if p.kind not in NUMBERS]
-        each = itertools.product(*(candidates(p) for p in flags))
+        each = itertools.product(*map(self._texts, flags))
         found = [dict(zip((p.name for p in flags), c)) for c in itertools.islice(each, MOST_FLAGS)]
         random.Random(self.seed).shuffle(found)
         return found
+
+    def _texts(self, p: Parameter) -> list[Any]:
+        """Of a str those that the reference takes, if it takes any; of others, all values."""
+        return self.taken.get(p.name) or candidates(p)
 
     def varied(self, case: Case, turn: int) -> Iterator[Case]:
         """The case; every third time with other scalars, and every third once more with less."""
@@ -418,7 +424,9 @@ class Planner:
         """Truths and choices, which change what is done, all together in turns, and one number that the
         reference takes other than it usually is."""
         scalars = {**case.scalars, **next(self._flags)}
-        others = {n: [v for v in taken if v != self._usual[n]] for n, taken in self.taken.items()}
+        others = {
+            n: [v for v in self.taken.get(n, ()) if v != usual] for n, usual in self._usual.items()
+        }
         numbers = [name for name, values in others.items() if values]
         if numbers:
             name = numbers[next(self._turns) % len(numbers)]

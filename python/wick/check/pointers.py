@@ -4,10 +4,11 @@ The reference is asked. Either it takes places up to the last one of a dim, and 
 Or, with more rows in front and numbers that are larger by as many, it says the same as before, and
 something else where the numbers have stayed as they were. Or it takes numbers that rise from 0 to the size
 of a dim, where segments begin and end, and refuses those that fall or go on. Or numbers up to the size of a
-dim, and not one more: these are lengths. It is also asked whether it takes any numbers at all: these are
+dim, and not one more: these are lengths. Places below 0 it may count from the end, down to the first one
+of the dim, and refuse what comes before. It is also asked whether it takes any numbers at all: these are
 data; or any but negative ones. Of an int that is no size, whether more of it is more to do: if not, it may
-be as large as an int can be, a seed say. Of every number which of the usual values it takes. And of dims
-which are never longer than which others: how many are to be found, and in how many.
+be as large as an int can be, a seed say. Of every number and str which of the usual values it takes. And
+of dims which are never longer than which others: how many are to be found, and in how many.
 """
 
 from __future__ import annotations
@@ -93,8 +94,8 @@ def find_large(op: Operator, reference: Reference, offsets: Offsets) -> set[str]
 
 
 def find_taken(op: Operator, reference: Reference, offsets: Offsets) -> dict[str, list[Any]]:
-    """By scalar that is a number its values for which the answer is one of numbers as well."""
-    scalars = [p for p in op.scalars if p.kind in NUMBERS]
+    """By scalar that is a number or a str its values for which the answer is one of numbers."""
+    scalars = [p for p in op.scalars if p.kind in (*NUMBERS, "str")]
     inputs = _few_inputs(op, reference, offsets) if scalars else None
     if inputs is None:
         return {}
@@ -109,7 +110,7 @@ def find_bounded(op: Operator, reference: Reference, offsets: Offsets) -> set[tu
 
     def answers(*longer: str) -> bool | None:
         """With one more of these; None where it has no such sizes."""
-        case = _few(op)
+        case = few_of(op)
         for name in longer:
             case = case.with_dim(name, (FEW + 1,) if op.dims[name] else FEW + 1)
         try:
@@ -134,7 +135,7 @@ def _is_of_numbers(op: Operator, reference: Reference, inputs: dict[str, Any]) -
 def _few_inputs(op: Operator, reference: Reference, offsets: Offsets) -> dict[str, Any] | None:
     """A few of each; None where the operator has no such sizes."""
     try:
-        return _inputs(op, reference, _few(op), offsets)
+        return _inputs(op, reference, few_of(op), offsets)
     except RuntimeError:
         return None
 
@@ -166,14 +167,15 @@ def _work(op: Operator, reference: Reference, inputs: dict[str, Any]) -> int:
     return work.done if answer is not None else 0
 
 
-def _few(op: Operator) -> Case:
+def few_of(op: Operator) -> Case:
+    """A few of each."""
     dims: dict[str, Any] = {n: (FEW,) if leading else FEW for n, leading in op.dims.items()}
     return Case(op.name, _widest(op), dims)
 
 
 def _more(op: Operator, dim: str) -> Case:
     """The same with rows in front."""
-    return _few(op).with_dim(dim, (FEW + FRONT,) if op.dims[dim] else FEW + FRONT)
+    return few_of(op).with_dim(dim, (FEW + FRONT,) if op.dims[dim] else FEW + FRONT)
 
 
 def _widest(op: Operator) -> dict[str, str]:
@@ -221,6 +223,22 @@ def find_lengths(op: Operator, reference: Reference, offsets: Offsets) -> dict[s
     return _one_dim_each(op, measures)
 
 
+def find_from_end(
+    op: Operator, reference: Reference, offsets: Offsets, pointers: Mapping[str, str]
+) -> set[str]:
+    """Inputs of places that may be below 0, which are counted from the end then."""
+    found = set()
+    for name, dim in pointers.items():
+        inputs = _inputs(op, reference, _more(op, dim), offsets)
+        if not inputs[name].dtype.is_signed:
+            continue
+        places = (-1, -FEW - FRONT, -FEW - FRONT - 1)
+        given = [{**inputs, name: torch.full_like(inputs[name], place)} for place in places]
+        if [_answers(op, reference, one) is not None for one in given] == [True, True, False]:
+            found.add(name)
+    return found
+
+
 def _one_dim_each(op: Operator, is_for: Callable[[str, str], bool]) -> dict[str, str]:
     """By input the dim that it is for. Where it could be several, nobody knows."""
     found = {}
@@ -250,7 +268,7 @@ def _cuts(op: Operator, reference: Reference, name: str, dim: str) -> bool:
 
 
 def _points_into(op: Operator, reference: Reference, offsets: Offsets, name: str, dim: str) -> bool:
-    few, more = _few(op), _more(op, dim)
+    few, more = few_of(op), _more(op, dim)
 
     def answers(inputs: dict[str, Any]) -> list[Any] | None:
         return _answers(op, reference, inputs)

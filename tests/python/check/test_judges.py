@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from judging import REFERENCE, TRIPLE, judged, run
 from support import build_module
 
+from wick.check import guarded
+from wick.check.case import Case
 from wick.check.follow import NOT_AGAIN
+from wick.check.judges import threads
 from wick.check.report import lines
 
 
@@ -694,3 +698,12 @@ def test_whole_numbers_in_front_of_floats_are_no_fault_of_opcheck(
     report = judged(path, only=["opcheck", "gradient"])
     assert report.code == 0, [f.title for f in report.faults]
     assert report.subjects[0].tallies["opcheck"].cases == 2
+
+
+def test_a_slow_call_is_not_made_longer_until_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some operators feel each doubling eightfold."""
+    monkeypatch.setattr(guarded, "seconds", [0.9])
+    subject = SimpleNamespace(times_for_cuts={}, prepare=None)  # never called
+    case = Case("op", {}, {"N": 100_000})
+    assert threads.long_enough(subject, case, (1, 1)) is None
+    assert subject.times_for_cuts == {"N": 0}

@@ -11,7 +11,7 @@ from ..forward import Forward
 from ..guarded import Manner
 from ..oracle import Unanswered, cast_floats
 from ..phases import BEYOND, OUTSIDE
-from .values import unwritten
+from .values import judge_changes, unwritten
 
 # Where no memory is, also when cut to 32 bits; in a narrow type as far as it goes, which ends in a guard.
 FAR = 2**40 + 2**30
@@ -57,6 +57,7 @@ def judge_bounds(subject: Forward, case: Case) -> Result:
                     return result
                 continue
             looks = True
+            judge_changes(far_off, survived, result)
             taken = _with_place(call, k, first).run(Manner(room=_room(case)))
             if not taken.refused:
                 title = f"it takes {first} in {name}, where {dim} is {size}, though it refuses {outside}"

@@ -28,6 +28,7 @@ ROUNDS, FEWEST = 300, 4  # of callers at once
 ALONE, BESIDES = (20_000, 40), (200, 8)
 CALLERS = 4
 MOST_CUT = 5_000_000  # elements of a case that was made longer
+SHORT_S = 0.5  # seconds of a call that may be made twice as long, which some feel eightfold
 ROUNDS_OF_KERNELS = 200
 SHARED = "something static, or global, is written"
 
@@ -62,10 +63,19 @@ def long_enough(subject: Subject, case: Case, loops: tuple[int, int]) -> Case | 
         return None
     name = max(case.dims, key=case.length)
     if name not in subject.times_for_cuts:
-        tried = (times for times in LONGER if _is_cut(subject, _times(case, name, times)))
-        subject.times_for_cuts[name] = next(tried, 0)
+        subject.times_for_cuts[name] = _times_for_a_cut(subject, case, name)
     longer = _times(case, name, subject.times_for_cuts[name])
     return longer if case.numel < longer.numel <= MOST_CUT else None
+
+
+def _times_for_a_cut(subject: Subject, case: Case, name: str) -> int:
+    """0 where none does, or where calls take so long that the next one may take for ever."""
+    for times in LONGER:
+        if guarded.seconds[-1] > SHORT_S:
+            return 0
+        if _is_cut(subject, _times(case, name, times)):
+            return times
+    return 0
 
 
 def _times(case: Case, name: str, times: int) -> Case:
