@@ -155,6 +155,16 @@ def _merge(whole: Verdict, piece: Verdict, start: int, shape: torch.Size) -> Non
         whole.got, whole.expected, whole.allowed = piece.got, piece.expected, piece.allowed
 
 
+def _allowed(e: torch.Tensor, kind: torch.finfo, unit: float) -> torch.Tensor:
+    """One rounding in that type, and units of what is rounded."""
+    half = kind.eps / 2
+    if kind.bits > 16:  # units are more by far
+        return e.abs().mul_(half + unit)
+    # Half of a step, which is the same from one power of two to the next.
+    power = e.contiguous().view(torch.int64).bitwise_and(0x7FF << 52).view(torch.float64)
+    return power.mul_(half).add_(e.abs(), alpha=unit)
+
+
 def _judge_piece(
     got: torch.Tensor,
     expected: torch.Tensor,
@@ -167,14 +177,13 @@ def _judge_piece(
     computed_in = accumulator if accumulator.is_floating_point else torch.float64
     wide = got.dtype == torch.float64
     unit = leeway.free(wide) * torch.finfo(computed_in).eps
-    relative, absolute = kind.eps / 2 + unit, kind.smallest_normal
-    absolute *= VANISHES if wide else kind.eps
-    share = (g - e).abs_().div_(e.abs().mul_(relative).add_(absolute))
+    absolute = kind.smallest_normal * (VANISHES if wide else kind.eps)
+    share = (g - e).abs_().div_(_allowed(e, kind, unit).add_(absolute))
     worst = float(share.max()) if share.numel() else 0.0
     if worst <= 1.0:  # most are: all finite and fine by themselves
         return Verdict(worst, total=got.numel(), zero_signs=_zero_signs(g, e))
     size = torch.where(e.isfinite(), e, 0.0).abs()
-    allowed = relative * size + absolute
+    allowed = _allowed(size, kind, unit) + absolute
     error = torch.where(g.isfinite() & e.isfinite(), (g - e).abs(), float("inf"))
     fine = (g == e) | (g.isnan() & e.isnan()) | (error <= allowed)
     # Too large for the type: infinite, or the largest number if it is just above that.

@@ -209,12 +209,15 @@ def values(
     return _integers(profile, shape, dtype, gen, below).to(dtype)
 
 
-def with_some(drawn: torch.Tensor, numbers: Sequence[int], gen: torch.Generator) -> torch.Tensor:
-    """Whole numbers, an eighth of which are those, as far as the type holds them."""
-    if drawn.dtype.is_floating_point or drawn.dtype == torch.bool:
+def with_some(drawn: torch.Tensor, numbers: Sequence[float], gen: torch.Generator) -> torch.Tensor:
+    """An eighth are those, as far as the type holds them: whole numbers, or in f64 others."""
+    if drawn.dtype == torch.float64:
+        held = torch.tensor(numbers, dtype=drawn.dtype)
+    elif drawn.dtype.is_floating_point or drawn.dtype == torch.bool:
         return drawn
-    info = torch.iinfo(drawn.dtype)
-    held = torch.tensor([n for n in numbers if info.min <= n <= info.max], dtype=drawn.dtype)
+    else:
+        info = torch.iinfo(drawn.dtype)
+        held = torch.tensor([n for n in numbers if info.min <= n <= info.max], dtype=drawn.dtype)
     if not len(held):
         return drawn
     hit = torch.rand(drawn.shape, generator=gen) < 0.125

@@ -6,6 +6,7 @@ import functools
 import inspect
 import math
 import random
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ from .reference import Reference, ReferenceError, broken, words_of
 
 WHOLE = {kind: kind for kind in ("zeros", "constant", "ties", "positive")}  # also for bytes
 WITH_ENDS = ("wide", "special")
+NEAR, EPS = 2**-32, sys.float_info.epsilon
 HUGE = 1 << 30  # bytes
 FROM_END = 0.25  # of the calls have places below 0
 
@@ -171,7 +173,9 @@ class Forward:
     ) -> torch.Tensor:
         data = -1 if self.operator.is_whole(case.types) else 0
         natural = p.name in self.natural and case.values != "negative"
-        ends = self._ends(case) if case.values in WITH_ENDS and case.seed % 2 == 0 else []
+        ends = []
+        if case.values in WITH_ENDS and case.seed % 2 == 0:
+            ends = self._thresholds(case) if dtype == torch.float64 else self._ends(case)
         places = p.name in self.offsets or p.name in self.pointers or p.name in self.lengths
         if not places and not is_for_finding(self.operator, p, dtype):
             return tensor(case, p.name, shape, dtype, data, natural=natural, ends=ends)
@@ -195,6 +199,13 @@ class Forward:
         firsts = [0, *(n for n in given if type(n) is int)]
         ends = {f + case.length(d) + k for f in firsts for d in case.dims for k in (-1, 0, 1)}
         return sorted(ends.union(*(text.encode() for text in given if isinstance(text, str))))
+
+    def _thresholds(self, case: Case) -> list[float]:
+        """Numbers at which something may change: floats, and what is near them, so near that floats of 32
+        bits are the same. Of f64 alone: elsewhere an operator may round them first."""
+        given = [case.scalars.get(p.name, p.default) for p in self.operator.scalars]
+        floats = [n for n in given if isinstance(n, float)]
+        return [n * near for n in floats for near in (1 - NEAR, 1 - EPS, 1, 1 + EPS, 1 + NEAR)]
 
     @functools.cached_property
     def pointers(self) -> dict[str, str]:
@@ -309,11 +320,11 @@ def tensor(
     rising: bool = False,
     full: bool = False,
     natural: bool = False,
-    ends: Sequence[int] = (),
+    ends: Sequence[float] = (),
     from_end: bool = False,
 ) -> torch.Tensor:
     """The tensor of a name, drawn from the case's seed. full: the largest that is below. natural: none below
-    0. ends: of whole numbers, some that are among them. from_end: some are counted so."""
+    0. ends: some that are among them. from_end: some are counted so."""
     gen = draw.generator(case.seed, name)
 
     def make(size: tuple[int, ...]) -> torch.Tensor:

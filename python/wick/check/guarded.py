@@ -178,3 +178,15 @@ def same(a: Sequence[Any], b: Sequence[Any]) -> bool:
         elif x is not y and not (x == y or (x != x and y != y)):
             return False
     return True
+
+
+def alike(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Bit by bit, but for NaN: of which two in a product the sign is kept is up to the compiler, which may
+    decide so for whole packs of elements and otherwise for those that are left over."""
+    return same([_with_one_nan(x) for x in a], [_with_one_nan(y) for y in b])
+
+
+def _with_one_nan(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return value
+    return torch.where(value.isnan(), torch.nan, value)

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from parts import SCALE
 
-from wick.check import draw
+from wick.check import draw, guarded
 from wick.check.backward import (
     MORE,
     Backward,
@@ -413,3 +413,28 @@ def test_integers_are_exact() -> None:
 def test_a_result_in_another_shape_is_told() -> None:
     with pytest.raises(ValueError, match=r"the reference returns shape \[3\]"):
         judge(torch.zeros(1), torch.zeros(3, dtype=torch.float64), torch.float32, no_samples)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_what_is_cut_off_is_not_rounded(dtype: torch.dtype) -> None:
+    """Wherever between two powers of two it lies: half of a step is allowed there, and no more."""
+    exact = torch.rand(4000, dtype=torch.float64) * 3 + 0.25
+    rounded = exact.to(dtype)
+    assert judge(rounded, exact, torch.float32, lambda turn: []).ok
+    eps = torch.finfo(dtype).eps
+    step = eps * 2 ** torch.floor(torch.log2(exact))
+    cut = ((exact / step).floor() * step).to(dtype)
+    verdict = judge(cut, exact, torch.float32, lambda turn: [])
+    off = (cut != rounded) & ((exact / step).frac() > 0.51)
+    assert verdict.wrong >= int(off.sum()) > 1000
+
+
+def test_of_nan_the_sign_is_nobodys() -> None:
+    """Nor are its other bits; zeros have theirs."""
+    a = torch.tensor([math.nan, 1.0, 0.0], dtype=torch.float64)
+    b = torch.tensor([-math.nan, 1.0, 0.0], dtype=torch.float64)
+    assert guarded.alike([a, 3, None], [b, 3, None]) and not guarded.same([a], [b])
+    for k, other in ((0, 0.0), (1, math.nan), (2, -0.0)):
+        wrong = b.clone()
+        wrong[k] = other
+        assert not guarded.alike([a], [wrong]), k

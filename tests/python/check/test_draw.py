@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from parts import drawn
+from parts import SCALE, drawn
 
 from wick.check import draw
+from wick.check.case import Case
+from wick.check.forward import Forward
 
 
 def test_the_same_seed_and_name_draw_the_same() -> None:
@@ -109,3 +111,16 @@ def test_some_integers_are_those_that_are_asked_for() -> None:
     assert x.unique().tolist() == [0, 7]  # the others are no bytes
     floats = torch.zeros(1000)
     assert draw.with_some(floats, [7], draw.generator(1, "x")) is floats
+    exact = draw.with_some(floats.double(), [0.3, 0.7], draw.generator(1, "x"))
+    assert {0.3, 0.7} < set(exact.tolist())
+
+
+def test_in_f64_there_are_numbers_next_to_those_that_are_given() -> None:
+    """Nearer than floats of 32 bits can tell."""
+    case = Case(
+        "scale_bias_relu", {"T": "f64"}, {"N": (40,), "C": 9}, {"scale": 0.3}, values="wide"
+    )
+    for kind, there in (("f64", True), ("f32", False)):
+        (x, _, _) = Forward(SCALE, None, lambda _: None).prepare(case.but(types={"T": kind})).values
+        near = x[(x.float() == torch.tensor(0.3)) & (x != 0.3)]
+        assert (len(near.unique()) > 1) == there

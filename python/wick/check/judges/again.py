@@ -161,7 +161,7 @@ def _judge_new_values(subject: Subject, case: Case, call: Call, result: Result) 
         return
     finally:
         call.phase("judge")
-    if not guarded.same(given, expected):
+    if not guarded.alike(given, expected):
         result.add(
             "repeat",
             "remembers-values",

@@ -70,7 +70,7 @@ def _judge_side_stream(
     torch.cuda.synchronize(call.device)
     call.phase("judge")
     got = results_of(call.operator, tuple(copies) if len(copies) != 1 else copies[0], late)
-    if not guarded.same(got, wanted):
+    if not guarded.alike(got, wanted):
         result.add(
             "stream",
             "side",
@@ -113,7 +113,7 @@ def _judge_together(call: Call, other: Call, wanted: list[Any], result: Result) 
         torch.cuda.synchronize(call.device)
         call.phase("judge")
         for (_, right), got, at in zip(calls, given, values):
-            if not guarded.same(results_of(call.operator, got, at), right):
+            if not guarded.alike(results_of(call.operator, got, at), right):
                 result.add(
                     "stream",
                     "together",
@@ -178,7 +178,7 @@ def _judge_graph(call: Call, before: list[Any], wanted: list[Any], result: Resul
         return
     finally:
         call.phase("judge")
-    if not guarded.same(results_of(call.operator, given, static), wanted):
+    if not guarded.alike(results_of(call.operator, given, static), wanted):
         result.add(
             "stream",
             "replay",

@@ -96,14 +96,14 @@ def _judge_cuts(
     for threads in COUNTS:
         for order in (FORWARDS, BACKWARDS, SHUFFLED):
             cut = call.run(Manner(threads=threads, order=order, seed=threads))
-            if cut.refused or not guarded.same(alone.results, cut.results):
+            if cut.refused or not guarded.alike(alone.results, cut.results):
                 _report(result, threads, order, _difference(call, alone, cut))
                 return
     for threads in AT_ONCE_COUNTS:
         times = guarded.affordable(repeats)
         manner = Manner(threads=threads, order=AT_ONCE, repeats=times, meetings=meetings)
         at_once = call.run(manner)
-        if at_once.differs >= 0 or not guarded.same(alone.results, at_once.results):
+        if at_once.differs >= 0 or not guarded.alike(alone.results, at_once.results):
             _report(result, threads, AT_ONCE, _difference(call, alone, at_once))
             return
 
@@ -215,7 +215,7 @@ def _judge_callers_of_kernels(callers: list[Caller], result: Result) -> None:
             if isinstance(got, RuntimeError):
                 _report_callers(result, len(callers), f"it is refused: {got}", SHARED)
                 return
-            if not guarded.same(results_of(call.operator, got, values), wanted):
+            if not guarded.alike(results_of(call.operator, got, values), wanted):
                 elsewhere = "or work goes to another stream than the current one"
                 _report_callers(result, len(callers), f"{SHARED}, {elsewhere}")
                 return
