@@ -282,6 +282,8 @@ class Run:
             if not self._left_out(job, job.cases[0]):
                 self._judge_fresh(worker, job)
             return
+        if job.judge == "leaks" and job.target.device == "cpu":  # CUDA would have to begin anew
+            worker.renew()  # of threads, say, others may have lost as many as there can be
         for case in job.cases:
             if not self._left_out(job, case):
                 start = time.monotonic()

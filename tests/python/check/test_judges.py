@@ -707,3 +707,14 @@ def test_a_slow_call_is_not_made_longer_until_it_is_cut(monkeypatch: pytest.Monk
     case = Case("op", {}, {"N": 100_000})
     assert threads.long_enough(subject, case, (1, 1)) is None
     assert subject.times_for_cuts == {"N": 0}
+
+
+def test_leaks_are_looked_for_where_nothing_has_leaked_yet(write: Callable[..., Path]) -> None:
+    """Of threads, say, there is an end, and other judges' calls may have come to it."""
+    text = TRIPLE.replace(
+        "(void)ctx;",
+        "(void)ctx;\n    static int lost;\n    if (lost < 300) lost++, *(void *volatile *)&keep = malloc(100);",
+    )
+    path = write(text.replace("WICK_OP", "#include <stdlib.h>\nstatic void *keep;\nWICK_OP"))
+    report = judged(path, only=["forward", "leak"], types=["f32"])
+    assert {f.judge for f in report.faults} == {"leak"}
