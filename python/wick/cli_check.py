@@ -72,8 +72,12 @@ def _case(text: str) -> str:
 
 
 def _there(text: str) -> str:
-    if not os.path.isfile(text):
+    if not os.path.exists(text):
         raise argparse.ArgumentTypeError(f"{text}: there is no such file")
+    if os.path.isdir(text):
+        raise argparse.ArgumentTypeError(f"{text}: this is a folder, expected a file")
+    if not text.endswith(".py"):
+        raise argparse.ArgumentTypeError(f"{text}: expected Python, in a file that ends in .py")
     return text
 
 
@@ -129,7 +133,7 @@ def targets(words: list[str], flags: tuple[str, ...] = ()) -> list[Target]:
     for word in words:
         if os.path.isdir(word):
             found += [Target(path, label=path, flags=flags) for path in sources_in(word)]
-        elif word.endswith((*SOURCES, ".so")) or os.path.exists(word):
+        elif word.endswith((*SOURCES, ".so")) or "/" in word or os.path.exists(word):
             found.append(Target(word, label=word, flags=flags))
         else:
             shipped.append(re.sub(r"^wick(::|\.)", "", word))
@@ -164,7 +168,7 @@ def main(argv: list[str] | None = None) -> int:
     what = targets(given.what, tuple(given.flags.split()))
     missing = [t.path for t in what if t.path is not None and not os.path.exists(t.path)]
     if missing or not what:
-        words = [f"{path}: there is no such file" for path in missing]
+        words = [f"{path}: there is no such file or folder" for path in missing]
         words = words or [f"no operator file is in {', '.join(given.what)}"]
         print(*(f"wick check: {line}" for line in words), sep="\n", file=sys.stderr)
         return WRONG_USE

@@ -192,10 +192,12 @@ static void add_once(wick_text *words, const char *word)
 static wick_status say_there_is_none(wick_ctx *ctx, const wick_module_table *table, const char *op)
 {
     wick_text types = {0}, archs = {0};
+    bool runs_there = false;
     for (int64_t o = 0; o < table->n_ops; o++) {
         const wick_op_entry *entry = &table->ops[o];
         for (int64_t v = 0; v < entry->n_variants && (!op || strcmp(op, entry->name) == 0); v++) {
             const wick_device *device = entry->variants[v]->device;
+            runs_there |= entry->variants[v]->cuda && !device;
             if (!bytes_of(entry->variants[v])) continue;
             char word[24];
             snprintf(word, sizeof word, " %s", wick_dtype_name(entry->variants[v]->types[0]));
@@ -207,12 +209,20 @@ static wick_status say_there_is_none(wick_ctx *ctx, const wick_module_table *tab
         }
     }
     const char *whose = op ? op : "the module";
-    const wick_status status =
-        types.size == 0 ? wick_fail(ctx, WICK_EINVAL,
-                                    "%s has no device code: no operator of it runs on CUDA", whose)
-                        : wick_fail(ctx, WICK_EINVAL,
-                                    "%s has no device code of that kind: it is there for%s, on%s",
-                                    whose, wick_text_str(&types), wick_text_str(&archs));
+    wick_status status = WICK_OK;
+    if (types.size > 0)
+        status = wick_fail(ctx, WICK_EINVAL,
+                           "%s has no device code of that kind: it is there for%s, on%s", whose,
+                           wick_text_str(&types), wick_text_str(&archs));
+    else if (runs_there)
+        status =
+            wick_fail(ctx, WICK_ENOTSUP,
+                      "%s has no device code of its own: kernels that are launched with <<<>>> "
+                      "are inside nvcc's object, which cuobjdump reads",
+                      whose);
+    else
+        status = wick_fail(ctx, WICK_EINVAL,
+                           "%s has no device code: no operator of it runs on CUDA", whose);
     wick_text_free(&types);
     wick_text_free(&archs);
     return status;

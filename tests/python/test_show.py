@@ -230,6 +230,12 @@ def test_kernels_of_nvcc_are_an_object_of_its_own(wick) -> None:
     (wick.folder / "launch.cu").write_text(text)
     said = wick("show", "launch.cu", "--command").stdout
     assert "# unit.c calls what nvcc makes of the kernels" in said, said
+    if shutil.which("nvcc") is None:
+        return
+    built = wick("build", "launch.cu", "-o", "launch.so")
+    assert built.returncode == 0, built.stderr
+    done = wick("show", "launch.so", "--resources")
+    assert done.returncode == 1 and "are inside nvcc's object, which cuobjdump reads" in done.stderr
 
 
 def test_the_command_is_quoted(wick) -> None:

@@ -154,7 +154,7 @@ class Loaded:
                 }
             )
         cuda = self.device.type == "cpu" and torch.cuda.is_available()
-        return {"operators": found, "cuda": cuda}
+        return {"operators": found, "names": list(self.subjects), "cuda": cuda}
 
     def _tasks(
         self, subject: Forward | Backward, request: dict[str, Any]

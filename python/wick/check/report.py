@@ -170,7 +170,11 @@ def _subject_json(report: Report, subject: Subject) -> dict[str, Any]:
     for judge in _judges_of(report, subject):
         tally = subject.tallies.get(judge, Tally())
         faults = sum(_of(f, subject) and f.judge == judge for f in report.faults)
-        judges[judge] = {"cases": tally.cases, "faults": faults, "worst": tally.worst}
+        judges[judge] = {
+            "cases": tally.cases,
+            "faults": faults,
+            "worst": None if faults else tally.worst,
+        }
     skipped: dict[str, int] = {}
     for tally in subject.tallies.values():
         for words, n in tally.skipped.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import queue
 import random
@@ -243,18 +244,20 @@ class Run:
             return
         if not done["operators"] and target.device == self._first_device():
             with self.lock:
-                self.report.errors.append((target, self._nothing_in(target)))
+                self.report.errors.append((target, self._nothing_in(target, done["names"])))
         for about in done["operators"]:
             self._add(target, about)
         first_round = self.round == 0  # further ones have all targets of this one
         if self.options.device == "all" and target.device == "cpu" and done["cuda"] and first_round:
             self.targets.put(replace(target, device="cuda"))
 
-    def _nothing_in(self, target: Target) -> str:
+    def _nothing_in(self, target: Target, known: list[str]) -> str:
         types = list(target.types) or self.options.types
         if types:
             return f"no operator there takes {' or '.join(types)}"
-        return f"there is no operator {' or '.join(target.names)} (`wick list` has their names)"
+        near = [n for name in target.names for n in difflib.get_close_matches(name, known, 1)]
+        hint = f"did you mean {' or '.join(near)}?" if near else "`wick list` has their names"
+        return f"there is no operator {' or '.join(target.names)} ({hint})"
 
     def _add(self, target: Target, about: dict[str, Any]) -> None:
         with self.lock:

@@ -79,6 +79,7 @@ def test_a_fault_is_printed_with_a_line_that_shows_it_again(
     found = json.loads(out.read_text())
     (fault,) = found["faults"]
     assert fault["case"] == "triple T:f32 N=13" and found["code"] == 1
+    assert found["operators"][0]["judges"]["forward"]["worst"] is None  # the faults say how bad it is
     assert fault["reproduce"] in done.stdout
     suites = ElementTree.parse(junit).getroot()
     assert suites.find(".//failure") is not None
@@ -132,7 +133,7 @@ def test_what_is_not_there_cannot_be_checked(tmp_path: Path) -> None:
     )
     assert report.code == 2
     words = "\n".join(report.unjudged())
-    assert "rellu: there is no operator rellu" in words and "no.c" in words
+    assert "rellu: there is no operator rellu (did you mean relu?)" in words and "no.c" in words
 
 
 def test_a_source_that_does_not_build_cannot_be_checked(write: Callable[..., Path]) -> None:
@@ -247,9 +248,12 @@ def test_a_reference_may_import_what_lies_beside_it(
 @pytest.mark.parametrize(
     "words, said",
     [
-        (["missing.c"], "wick check: missing.c: there is no such file"),
+        (["missing.c"], "wick check: missing.c: there is no such file or folder"),
         (["empty"], "wick check: no operator file is in empty"),
         (["relu", "--reference", "nope.py"], "--reference: nope.py: there is no such file"),
+        (["relu", "--reference", "empty"], "--reference: empty: this is a folder"),
+        (["relu", "--reference", "/dev/null"], "--reference: /dev/null: expected Python"),
+        (["empty/nothing"], "wick check: empty/nothing: there is no such file or folder"),
     ],
 )
 def test_what_is_not_there_is_told_at_once(tmp_path: Path, words: list[str], said: str) -> None:

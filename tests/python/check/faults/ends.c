@@ -1,4 +1,5 @@
-/* ends -- y[m] = x[index[m]], rows, of which those below 0 are counted from the end; and rows put there
+/* ends -- y[m] = x[index[m]], rows, of which those below 0 are counted from the end; and rows put
+ * there
  *
  * FAULT, a number, plants one of these; without it the file is sound:
  *
