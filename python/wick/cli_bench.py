@@ -14,15 +14,19 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
+import glob
 import json
+import math
 import os
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 _MOST_THREADS = 1024
+_STOPPED = "wick bench: stopped"
 _FILES = ("shapes", "reference", "json", "html", "plots", "profile", "compare")
 
 
@@ -64,8 +68,10 @@ class Notes:
         os.write(self._file.fileno(), (json.dumps(what) + "\n").encode())
 
     def read(self) -> list[dict[str, Any]]:
-        self._file.seek(0)
-        return [json.loads(line) for line in self._file if line.endswith(b"\n")]
+        """Also while the other writes: where it writes next, both would have moved."""
+        fd = self._file.fileno()
+        lines = os.pread(fd, os.fstat(fd).st_size, 0).splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith(b"\n")]
 
 
 def _import() -> Callable[..., int]:
@@ -92,6 +98,8 @@ def main(words: Sequence[str], notes: Notes | None = None) -> int:
         parser().error(f"--seed is {options.seed}, expected a number of 64 bits")
     try:
         run = _import()
+        if notes:
+            notes.write(began=True)
         code = run(options, list(words), notes)
         sys.stdout.flush()
         return code
@@ -104,7 +112,7 @@ def main(words: Sequence[str], notes: Notes | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         return 128 + signal.SIGPIPE
     except KeyboardInterrupt:
-        print("wick bench: stopped", file=sys.stderr)
+        print(_STOPPED, file=sys.stderr)
         return 128 + signal.SIGINT
 
 
@@ -112,6 +120,9 @@ def main(words: Sequence[str], notes: Notes | None = None) -> int:
 
 _SIGNALS = {signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 _PR_SET_PDEATHSIG = 1  # of linux/prctl.h
+_PATIENCE_S = 2.0  # after Ctrl-C, for those that measure to hear of it
+_TWICE_S = 0.3  # between two that are one: `timeout` sends it to the process and to its group
+_LONG_S = 1e6
 
 
 def _measure(words: Sequence[str], notes: Notes) -> int:
@@ -124,20 +135,105 @@ def _measure(words: Sequence[str], notes: Notes) -> int:
     return code
 
 
-def _wait(child: int) -> tuple[int, int]:
-    """How it ended, and by which signal of ours. What is sent to this process alone is passed on; what
-    a terminal sends, it sends to both."""
-    passed_on = 0
-    while True:
-        said = signal.sigwaitinfo(_SIGNALS)
-        if said.si_signo == signal.SIGCHLD:
-            pid, status = os.waitpid(child, os.WNOHANG)
-            if pid:
-                return status, passed_on
-        elif said.si_code <= 0:  # by a process, not by the kernel
-            passed_on = said.si_signo
+def _started_by(pid: int) -> list[int]:
+    """Processes, and those that they have started: compilers, or what a reference calls."""
+    found: list[int] = []
+    for path in glob.glob(f"/proc/{pid}/task/*/children"):
+        with contextlib.suppress(OSError), open(path) as f:
+            for child in map(int, f.read().split()):
+                found += [child, *_started_by(child)]
+    return found
+
+
+class _Watch:
+    """Over the process that measures. What is sent to this one alone is passed on; what a terminal sends,
+    it sends to both. Ctrl-C is for Python, which hears nothing of it while an operator does not return:
+    after a while the process is killed."""
+
+    def __init__(self, child: int, notes: Notes) -> None:
+        self._child, self._notes = child, notes
+        self._hears = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # not in the background
+        self._asked_at = self._deadline = math.inf
+        self.passed_on = 0  # a signal
+        self.killed = False
+
+    def wait(self) -> int:
+        """How it ended."""
+        while True:
+            left = self._deadline - time.monotonic()
+            said = signal.sigtimedwait(_SIGNALS, max(0.0, min(left, _LONG_S)))
+            if said is None:
+                if time.monotonic() >= self._deadline:
+                    self._end_a_deaf_one()
+            elif said.si_signo == signal.SIGCHLD:
+                pid, status = os.waitpid(self._child, os.WNOHANG)
+                if pid:
+                    return status
+            else:
+                self._hear(said)
+
+    def _hear(self, said: signal.struct_siginfo) -> None:
+        if said.si_code <= 0:  # by a process, not by the kernel
+            self.passed_on = said.si_signo
             with contextlib.suppress(ProcessLookupError):
-                os.kill(child, passed_on)
+                os.kill(self._child, self.passed_on)
+        if said.si_signo != signal.SIGINT or not self._hears:
+            return
+        now = time.monotonic()
+        if self._asked_at == math.inf:
+            self._asked_at, self._deadline = now, now + _PATIENCE_S
+        elif now > self._asked_at + _TWICE_S:
+            self._kill()
+
+    def _end_a_deaf_one(self) -> None:
+        """One that has heard may take its time to report, and to end."""
+        self._deadline = math.inf
+        if not any("stopping" in note or "done" in note for note in self._notes.read()):
+            self._kill()
+
+    def _kill(self) -> None:
+        self.killed = True
+        for pid in (*_started_by(self._child), self._child):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _clear_line() -> None:
+    """Of a progress bar that nobody has put away, which hides the cursor."""
+    if sys.stderr.isatty():
+        print("\r\x1b[K\x1b[?25h", end="", file=sys.stderr, flush=True)
+
+
+def _what_ran(said: Sequence[dict[str, Any]]) -> str:
+    """The call that was made last."""
+    return next((note["call"] for note in reversed(said) if "call" in note), "what was loaded")
+
+
+def _report_the_end(words: Sequence[str], said: list[dict[str, Any]], how: str) -> int:
+    # torch's import does not bear Ctrl-C.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        from wick.bench.run import report_the_end
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    end = f"{_what_ran(said)} {how}"
+    return report_the_end(parser().parse_args(words), list(words), said, end)
+
+
+def _report_a_killed_one(words: Sequence[str], said: list[dict[str, Any]]) -> int:
+    """After Ctrl-C: at once, unless there is something to show."""
+    how = "did not react to Ctrl-C and was killed"
+    known = {key for note in said for key in note}
+    if "began" not in known or known & {"stopping", "done"}:
+        print(_STOPPED, file=sys.stderr)
+    elif "rows" in known:
+        try:
+            _report_the_end(words, said, how)
+        except KeyboardInterrupt:
+            print(_STOPPED, file=sys.stderr)
+    else:
+        print(f"wick bench: {_what_ran(said)} {how}", file=sys.stderr)
+    return 128 + signal.SIGINT
 
 
 def watched(words: Sequence[str]) -> int:
@@ -150,17 +246,19 @@ def watched(words: Sequence[str]) -> int:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)  # nobody waits any more
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         return _measure(words, notes)
-    status, passed_on = _wait(child)
+    watch = _Watch(child, notes)
+    code = os.waitstatus_to_exitcode(watch.wait())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     said = notes.read()
-    code = os.waitstatus_to_exitcode(status)
-    if any("done" in note for note in said):
+    if any("done" in note for note in said) and not watch.killed:
         return code if code >= 0 else 128 - code  # as a shell says it
-    if passed_on and code == -passed_on:
-        return 128 + passed_on
-    from wick.bench.run import report_the_end
-
-    return report_the_end(parser().parse_args(words), list(words), said, code)
+    if watch.passed_on and code == -watch.passed_on:
+        return 128 + watch.passed_on
+    _clear_line()
+    if watch.killed:
+        return _report_a_killed_one(words, said)
+    how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    return _report_the_end(words, said, f"ended the process ({how})")
 
 
 if __name__ == "__main__":

@@ -29,8 +29,14 @@ _STYLES = {  # by contender: colour, marker, line
     "eager": ("#1f77b4", "^", "-"),
     "compile": ("#2ca02c", "D", "-"),
 }
-_FURTHER = (("#9467bd", "v"), ("#e377c2", "<"), ("#17becf", ">"), ("#bcbd22", "X"))
+_FURTHER = tuple(  # of baselines: none has the colour of another until there are nine
+    zip(
+        ("#9467bd", "#e377c2", "#17becf", "#bcbd22", "#006d77", "#1b7837", "#000000", "#5c6bc0"),
+        "v<>Xphd*",
+    )
+)
 _MARKERS = "os^Dv<>P"  # of operators in a roofline, once all colours were used
+_ALIKE = 1.05  # factor between bytes, up to which they are as many to the eye
 _SWEEP = 2  # factor between the least and the most bytes, from which on there is something to see
 
 
@@ -109,17 +115,19 @@ def _spaced(axis: Any, values: Sequence[float]) -> None:
 def _lowest(
     points: Sequence[tuple[int, Any]], height: Callable[[Any], float]
 ) -> tuple[list[tuple[int, Any]], list[tuple[int, Any]]]:
-    """Of points (bytes, what) the lowest at each number of bytes, and the others. Several shapes may have
-    as many bytes, and a line through all of them would go straight up and down."""
-    found: dict[int, Any] = {}
+    """Of points (bytes, what), by bytes, the lowest at each number of bytes, and the others. Several shapes
+    may have as many bytes, or nearly, and a line through all of them would go straight up and down."""
+    best: list[tuple[int, Any]] = []
     others = []
-    for x, what in points:
-        if x in found:
-            found[x], what = sorted((found[x], what), key=height)
-            others.append((x, what))
+    first = 0.0  # of those that are alike
+    for point in points:
+        if best and point[0] <= _ALIKE * first:
+            best[-1], other = sorted((best[-1], point), key=lambda p: height(p[1]))
+            others.append(other)
         else:
-            found[x] = what
-    return list(found.items()), others
+            first = point[0]
+            best.append(point)
+    return best, others
 
 
 def _curve(

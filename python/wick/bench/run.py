@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
@@ -91,6 +90,7 @@ def _bench(
                 work.look_again(earlier, lambda *what: again.measure(words, *what))
         except KeyboardInterrupt:  # what there is so far is reported
             work.stopped = True
+            note(stopping=True)
         verdict.judge(work.rows)
     notes = words_of(work.skipped)
     _say(notes)
@@ -137,15 +137,12 @@ def _bench(
 
 
 def report_the_end(
-    options: argparse.Namespace, words: list[str], notes: Sequence[dict[str, Any]], code: int
+    options: argparse.Namespace, words: list[str], notes: Sequence[dict[str, Any]], end: str
 ) -> int:
-    """Of a process that did not end as it should: what it was at, and what it had found. `code` is its
-    exit code, or the signal that ended it, below 0."""
+    """Of a process that did not end as it should: what it had found, and `end`, what it was at and how it
+    ended."""
     found = [Row.from_record(r) for note in notes for r in note.get("rows", ())]
     devices = {note["device"]["device"]: note["device"] for note in notes if "device" in note}
-    how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-    what = next((note["call"] for note in reversed(notes) if "call" in note), "what was loaded")
-    end = f"{what} ended the process ({how})"
     if not any("reported" in note for note in notes):
         skipped = words_of([note["skipped"] for note in notes if "skipped" in note])
         _say(skipped)

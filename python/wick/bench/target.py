@@ -267,6 +267,10 @@ def find(
     for path in filter(None, (reference, shapes)):
         if not os.path.exists(path):
             raise TargetError(f"{path}: there is no such file")
+    if reference and os.path.isdir(reference):
+        raise TargetError(f"{reference}: it is a folder")
+    if reference and not reference.endswith(".py"):
+        raise TargetError(f"{reference} is no Python file (its name has to end in .py)")
     operators: list[Operator] = []
     named = _spread(words)
     for word in named:

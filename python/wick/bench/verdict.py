@@ -6,7 +6,7 @@
     launch-bound          the call itself is most of the time: call less often, with more
     floor does not apply  far below it: not every byte of the signature is touched
     poor occupancy        not all of the machine is at work
-    poor access pattern   all of it is, and still it is slow: bytes that were not counted, or arithmetic
+    poor access pattern   all of it is, or would not do: bytes that were not counted, or arithmetic
     slower than torch     use torch
 
 The first of `_RULES` that speaks has the word. Times that scatter prove nothing, so they come first. Who
@@ -25,6 +25,7 @@ BEYOND_LIMIT = 1.3  # of the floor, from which on it does not describe the opera
 LAUNCH_SHARE = 0.5  # of the time, from which on the call itself is the matter
 EXPLAINED = 0.75  # of the time, from which on the call and the floor are all there is to it
 BUSY = 0.75  # of the threads
+FAR = 0.1  # of the floor, below which it is slow however many threads there are
 WORTH_THREADS_S = 5e-6  # a call shorter than this is over before others have begun
 MARGIN = 0.05  # below which two medians are not different, however small the spread
 ALLOCATION = 1.5  # how much slower a fresh result is, before it is worth a remark
@@ -43,7 +44,7 @@ MEANINGS = {
     "CPU, or its times scatter by more than a factor of two; measure again when the machine is idle",
     "poor occupancy": "not all of the machine is at work: spread the loop with wick_parallel, or give the "
     "GPU more blocks",
-    "poor access pattern": "the machine is busy and still far from the floor: it moves bytes that the "
+    "poor access pattern": "far from the floor, however much of the machine is busy: it moves bytes that the "
     "signature does not count (rereads, strides), or computes more than memory needs",
     "slower than torch": "torch does the same in less time: use torch",
     "nothing to move": "no bytes and no flops to measure by",
@@ -120,12 +121,23 @@ def _call_and_floor(row: Row, _: list[Row]) -> Said | None:
     return "launch-bound", f"{parts[0]} is the call, {parts[1]} the floor"
 
 
+def _idle_threads(row: Row) -> str:
+    """How many are busy, in words; "" where all are, or where others could not take part."""
+    if row.cores is None or row.threads == 1 or row.best_s <= WORTH_THREADS_S:
+        return ""
+    return f"{row.cores:.1f} of {row.threads} threads busy" * (row.cores < BUSY * row.threads)
+
+
+def _far_when_all_are_busy(row: Row) -> bool:
+    """Threads that have nothing to do explain no more than their share of the time."""
+    if row.share is None or row.limit == "flops" or not row.cores:
+        return False
+    return row.share * row.threads / row.cores < FAR
+
+
 def _poor_occupancy(row: Row, rows: list[Row]) -> Said | None:
-    busy = row.cores
-    if busy is not None and row.threads > 1 and row.best_s > WORTH_THREADS_S:
-        if busy < BUSY * row.threads:
-            return "poor occupancy", f"{busy:.1f} of {row.threads} threads busy"
-        return None
+    if (idle := _idle_threads(row)) and not _far_when_all_are_busy(row):
+        return "poor occupancy", idle
     larger = [
         r.share
         for r in rows
@@ -141,7 +153,8 @@ def _poor_access(row: Row, _: list[Row]) -> Said | None:
         return None
     if row.limit == "flops":
         return "poor occupancy", "of the arithmetic units"
-    return "poor access pattern", "more bytes than counted, or arithmetic"
+    why = ("more bytes than counted, or arithmetic", _idle_threads(row))
+    return "poor access pattern", "; ".join(filter(None, why))
 
 
 _RULES: tuple[Callable[[Row, list[Row]], Said | None], ...] = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ RAISED = (RuntimeError, MemoryError, TypeError, ValueError)  # by an operator, o
 AGAIN = 2  # processes that measure what seems to have become slower
 Skipped = tuple[str, str, str, str]  # operator, call, device, why
 Elsewhere = Callable[[list[str], str], list[Row]]  # calls in words and a device: again.measure
+LONG_S = 1.0  # of a call, from which on sizes that nobody has asked for are left out
 QUICK = Effort(rounds=7, sample_s=5e-4, row_s=0.8, least=3)
 
 
@@ -33,6 +35,16 @@ def call_words(operator: Operator, case: Case) -> str:
 
 def first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def expected_s(known: Sequence[tuple[int, float]], moved: int) -> float:
+    """Of a call that moves so many bytes, by (bytes, seconds) of smaller ones: they grow on as the last two
+    did, and not more slowly than the bytes. 0 where there is no smaller one."""
+    if not known or moved <= known[-1][0]:
+        return 0.0
+    (less, sooner), (bytes_, seconds) = known[-2:] if len(known) > 1 else (known[0], known[0])
+    power = math.log(seconds / sooner) / math.log(bytes_ / less) if less < bytes_ else 1.0
+    return seconds * (moved / bytes_) ** min(max(power, 1.0), 2.0)
 
 
 class Work:
@@ -49,6 +61,7 @@ class Work:
         self.measured: list[tuple[Operator, Case, Any]] = []
         self._roofs: dict[str, Roof] = {}
         self._tiny: dict[Any, dict[str, float]] = {}
+        self._took: dict[Any, list[tuple[int, float]]] = {}  # by bytes, of sizes that were made up
         self._found: list[list[Row]] = []  # rows, of each that was measured
         self.skipped: list[Skipped] = []
         self.stopped = False
@@ -74,11 +87,16 @@ class Work:
         except (RuntimeError, MemoryError) as error:
             raise CannotMeasureError(f"the copy cannot be measured: {first_line(error)}") from None
         self._roofs[device.name] = roof
-        for i, (operator, case, _) in enumerate(sizes):
+        for i, (operator, case, moves) in enumerate(sizes):
             self.progress.step(i, len(sizes), call_words(operator, case))
+            if self._is_long(operator, case, device, moves.moved):
+                continue
             self.note(call=f"{call_words(operator, case)} on {device.name}")
             try:
                 found = self._measure_call(operator, case, device)
+                if found:
+                    took = self._took.setdefault(_kind_of(operator, case, device), [])
+                    took.append((moves.moved, max(row.best_s for row in found)))
                 self.rows += found
                 self.measured.append((operator, case, device))
                 self._found.append(found)
@@ -86,8 +104,20 @@ class Work:
             except RAISED as error:
                 self._skip(operator, case, device, first_line(error))
 
+    def _is_long(self, operator: Operator, case: Case, device: Any, moved: int) -> bool:
+        """Whether this is a size that nobody has asked for, at which a call takes too long: such are not
+        measured. A naive matrix product takes 64 times as long for 16 times the bytes."""
+        if self.options.size or operator.shapes_file is not None:
+            return False
+        wanted = expected_s(self._took.get(_kind_of(operator, case, device), ()), moved)
+        if wanted <= LONG_S:
+            return False
+        why = f"a call would take about {words.seconds(wanted)}; --size measures it nevertheless"
+        self._skip(operator, case, device, why)
+        return True
+
     def _measure_call(self, operator: Operator, case: Case, device: Any) -> list[Row]:
-        key = (device.name, operator.namespace, operator.name, tuple(case.types.values()))
+        key = _kind_of(operator, case, device)
         if key not in self._tiny:
             self._tiny[key] = rows.smallest_call(operator, case, device, self.options.seed)
         return rows.measure(
@@ -153,6 +183,11 @@ class Work:
         why = f"it takes {words.binary(needed)} of memory, and {words.binary(free)} are free"
         self._skip(operator, case, device, why)
         return None
+
+
+def _kind_of(operator: Operator, case: Case, device: Any) -> tuple[Any, ...]:
+    """What calls have in common that differ in their sizes alone."""
+    return (device.name, operator.namespace, operator.name, tuple(case.types.values()))
 
 
 def _try_inputs(sizes: Sequence[Sized], device: Any, seed: int) -> None:

@@ -18,7 +18,7 @@ from support import fresh
 
 import wick
 from wick import cli_bench
-from wick.bench import again, asked, contenders, floor, inputs, plots, records, rows, target
+from wick.bench import again, asked, contenders, floor, inputs, plots, records, rows, target, work
 from wick.bench.host import Host
 from wick.bench.shapes import Case
 
@@ -186,6 +186,8 @@ def test_a_trace_has_the_calls_that_were_measured(folder: Path, host: Host, tmp_
         (["muladd_backward", "--size", "N=2 da=0"], 2, "da=0: only an optional can be =none"),
         (["relu", "--size", "N=2 y=none"], 2, "y is no name of a signature: N, T, x"),
         (["relu", "--reference", "gone.py"], 2, "gone.py: there is no such file"),
+        (["relu", "--reference", ".."], 2, "..: it is a folder"),
+        (["relu", "--reference", "/dev/null"], 2, "/dev/null is no Python file (its name has to"),
         (["relu", "--device", "tpu"], 2, "expected cpu, cuda or cuda:N"),
         (["relu", "--types", "i8"], 2, "--types i8: relu's T is f16 bf16 f32 f64"),
         (["relu", "--size", "M=3"], 2, "M is no name of a signature: N, T, x"),
@@ -488,6 +490,45 @@ def test_nobody_reads(folder: Path) -> None:
     assert len(records.read(str(folder / "rows.json"))[1]) == 2
 
 
+def test_made_up_sizes_grow_until_a_call_takes_long(folder: Path, monkeypatch, capsys) -> None:
+    source = source_in(folder)
+    sizes = source.with_name(f"{source.stem}.shapes.txt")
+    sizes.unlink()
+    source.with_suffix(".py").unlink()
+    seen: list[int] = []
+
+    def measure(op, case, *rest):
+        n = case.dims["N"][0] * case.dims["C"]
+        seen.append(n)
+        return [a_row(case=case, times={"wick": rows.Times.of(5 * [n**1.5 * 3e-10])})]
+
+    monkeypatch.setattr(rows, "measure", measure)
+    monkeypatch.setattr(rows, "smallest_call", lambda *rest: {})
+    cli_bench.main([str(source), *QUICK])
+    left_out = [line for line in capsys.readouterr().err.splitlines() if "would take" in line]
+    assert len(left_out) == 2 and max(seen) < 1 << 24  # of the operator and of its gradient
+    assert left_out[0].startswith(f"wick bench: skipped {source.stem} N=")
+    assert left_out[0].endswith(" s; --size measures it nevertheless")
+    sizes.write_text("N=1024 C=1024\nN=4096 C=4096\n")
+    cli_bench.main([str(source), *QUICK])
+    assert "would take" not in capsys.readouterr().err and max(seen) == 1 << 24
+
+
+@pytest.mark.parametrize(
+    "known, seconds",
+    [
+        ([], 0.0),
+        ([(100, 1.0)], 16.0),
+        ([(1600, 1.0)], 0.0),
+        ([(10, 1.0), (100, 0.9)], 14.4),  # noise
+        ([(10, 1.0), (100, 100.0)], 25600.0),
+        ([(10, 1e-9), (100, 1.0)], 256.0),
+    ],
+)
+def test_how_long_a_larger_call_takes(known: list[tuple[int, float]], seconds: float) -> None:
+    assert work.expected_s(known, 1600) == pytest.approx(seconds)
+
+
 def test_sizes_go_to_the_operators_that_have_them(monkeypatch, capsys) -> None:
     seen: list[str] = []
     monkeypatch.setattr(
@@ -568,6 +609,37 @@ def test_a_signal_ends_both_processes(tmp_path: Path, number: int, code: int) ->
             running.kill()  # else its end is waited for
     assert running.returncode == code and "Traceback" not in said
     assert not Path(f"/proc/{child}").exists()
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_ends_an_operator_that_hangs(tmp_path: Path, times: int) -> None:
+    script = Path(wick.__file__).parent / "cli_bench.py"
+    hang = 'do { (void)!write(2, "it hangs\\n", 9); for (;;) pause(); } while (0)'
+    (tmp_path / "hang.c").write_text(KILLER.replace("killer", "hang").replace("HOW", hang))
+    command = [sys.executable, str(script), "hang.c", *QUICK, "--size", "N=8", "--size", "N=9"]
+    as_usual = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=as_usual,
+    ) as running:
+        try:
+            before = [running.stderr.readline()]
+            while before[-1] not in ("", "it hangs\n"):
+                before.append(running.stderr.readline())
+            began = time.monotonic()
+            for _ in range(times):
+                running.send_signal(signal.SIGINT)
+                time.sleep(0.5)
+            out, said = running.communicate(timeout=60)
+        finally:
+            running.kill()
+    assert running.returncode == 130 and time.monotonic() - began < 30  # a machine may be busy
+    assert said == "wick bench: hang N=9 on cpu did not react to Ctrl-C and was killed\n", before
+    assert "N=8" in out and "N=9" not in out
 
 
 def test_importing_wick_imports_nothing_of_it() -> None:

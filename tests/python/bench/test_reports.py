@@ -214,6 +214,30 @@ def test_shapes_of_as_many_bytes_are_not_joined() -> None:
     assert labels == ["floor", "wick", "middle half of the samples"]
 
 
+def test_shapes_of_nearly_as_many_bytes_are_not_joined() -> None:
+    pytest.importorskip("matplotlib")
+    made = [
+        a_row(read_bytes=n, written_bytes=0, floor_s=t / 2, times={"wick": times(t)})
+        for n, t in ((1000, 1e-6), (2000, 5e-6), (2050, 2e-6), (2090, 3e-6), (2150, 4e-6))
+    ]
+    drawn = plots.sweep(made).axes[0].get_lines()
+    joined = [line for line in drawn if line.get_linestyle() != "None"]
+    assert [list(line.get_xdata()) for line in joined] == 2 * [[1000, 2050, 2150]]
+    (alone,) = [line for line in drawn if line.get_linestyle() == "None"]
+    assert list(alone.get_xdata()) == [2000, 2090]
+
+
+def test_each_of_many_baselines_has_a_look_of_its_own() -> None:
+    pytest.importorskip("matplotlib")
+    names = ["wick", "out=", "dispatcher", "eager", "compile", *(f"other{i}" for i in range(8))]
+    each = {name: times(1e-6 * (i + 1)) for i, name in enumerate(names)}
+    made = [a_row(read_bytes=n, times=each) for n in (1000, 10**6)]
+    drawn = [line for line in plots.sweep(made).axes[0].get_lines() if line.get_label() in each]
+    assert len(drawn) == len(names)
+    assert len({line.get_color() for line in drawn}) == len(names)
+    assert len({(line.get_color(), line.get_marker()) for line in drawn}) == len(names)
+
+
 def test_calls_that_move_nothing_are_not_drawn() -> None:
     pytest.importorskip("matplotlib")
     facts, _ = some_rows()

@@ -55,6 +55,15 @@ from wick.bench import table, verdict
             "poor access pattern: more bytes than counted, or arithmetic",
         ),
         ({"floor_s": 1e-4}, "poor access pattern: more bytes than counted, or arithmetic"),
+        (  # a second thread would halve it
+            {"floor_s": 1e-5, "cores": 1.0},
+            "poor access pattern: more bytes than counted, or arithmetic; 1.0 of 2 threads busy",
+        ),
+        ({"floor_s": 1e-5, "cores": 1.0, "threads": 32}, "poor occupancy: 1.0 of 32 threads busy"),
+        (
+            {"floor_s": 1e-5, "cores": 1.0, "limit": "flops"},
+            "poor occupancy: 1.0 of 2 threads busy",
+        ),
         ({"floor_s": 1e-4, "limit": "flops"}, "poor occupancy: of the arithmetic units"),
         (
             {"times": {"wick": times(2e-3), "eager": times(1e-3), "compile": times(1.5e-3)}},

@@ -57,7 +57,7 @@ def judge_bounds(subject: Forward, case: Case) -> Result:
                     return result
                 continue
             looks = True
-            judge_changes(far_off, survived, result)
+            judge_changes(far_off, survived, result, "refuse")
             taken = _with_place(call, k, first).run(Manner(room=_room(case)))
             if not taken.refused:
                 title = f"it takes {first} in {name}, where {dim} is {size}, though it refuses {outside}"

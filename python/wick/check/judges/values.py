@@ -149,14 +149,14 @@ def _judge_refusal(tag: str, outcome: Outcome, expected: list[Any] | None, resul
     )
 
 
-def judge_changes(call: Call, outcome: Outcome, result: Result) -> None:
-    """What is refused has not begun."""
+def judge_changes(call: Call, outcome: Outcome, result: Result, by: str = "memory") -> None:
+    """What is refused has not begun. by: the judge that tells."""
     pairs = [(p.name, v) for p, v in zip(call.operator.inputs, call.values) if p.in_place]
     after = outcome.results[len(call.operator.outputs) :]
     for (name, before), now in zip(pairs, after):
         if not guarded.same([before.contiguous()], [now.contiguous()]):
             title = f"it refuses the call, but has written to {name} by then"
-            result.add("memory", f"changed-{name}", title, f"what it says: {outcome.message}")
+            result.add(by, f"changed-{name}", title, f"what it says: {outcome.message}")
 
 
 def _compare(call: Call, tag: str, got: list[Any], expected: list[Any], result: Result) -> None:

@@ -6,7 +6,7 @@
  *    1  forward    the first row, counted from the end, is refused
  *    2  forward    rows are counted from the last but one
  *    3  gradient   the gradient of rows counted from the end goes to the last one
- *    4  memory     rows are put before an index out of bounds is seen
+ *    4  refuse     rows are put before an index out of bounds is seen
  */
 #include <wick/op.h>
 
