@@ -125,7 +125,9 @@ def _idle_threads(row: Row) -> str:
     """How many are busy, in words; "" where all are, or where others could not take part."""
     if row.cores is None or row.threads == 1 or row.best_s <= WORTH_THREADS_S:
         return ""
-    return f"{row.cores:.1f} of {row.threads} threads busy" * (row.cores < BUSY * row.threads)
+    if row.cores >= BUSY * row.threads:
+        return ""
+    return f"{row.cores:.1f} of {row.threads} threads busy"
 
 
 def _far_when_all_are_busy(row: Row) -> bool:

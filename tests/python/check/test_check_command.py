@@ -79,7 +79,8 @@ def test_a_fault_is_printed_with_a_line_that_shows_it_again(
     found = json.loads(out.read_text())
     (fault,) = found["faults"]
     assert fault["case"] == "triple T:f32 N=13" and found["code"] == 1
-    assert found["operators"][0]["judges"]["forward"]["worst"] is None  # the faults say how bad it is
+    (operator,) = found["operators"]
+    assert operator["judges"]["forward"]["worst"] is None  # the fault says how bad it is
     assert fault["reproduce"] in done.stdout
     suites = ElementTree.parse(junit).getroot()
     assert suites.find(".//failure") is not None
